@@ -1,0 +1,13 @@
+//! The transactional outbox.
+
+mod event;
+mod runtime;
+pub mod store;
+mod timestamp;
+
+pub use event::{
+    AggregateType, Event, EventBuilder, EventError, EventParts, EventType, GLOBAL, Headers, HeadersError,
+    IntoEvent, MAX_PAYLOAD, Payload, Schedule,
+};
+pub use runtime::{BoxFuture, Clock, Random, Runtime, Spawn, SystemClock};
+pub use timestamp::Timestamp;

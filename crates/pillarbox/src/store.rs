@@ -1,0 +1,249 @@
+//! What a database owes the outbox, in four small contracts.
+//!
+//! [`EventStore`] hands out work and records what became of it, [`TxStore`] writes inside the caller's
+//! transaction, [`Administration`] serves operators, and [`WakeUp`] tells of events that others wrote.
+//!
+//! Durations cross this boundary, never instants: the database is the only clock. (`occurred_at`, and a
+//! delivery time that the user gave, are data and pass as they are.)
+
+mod admin;
+mod error;
+mod tx;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use admin::{Administration, Page, Purge, Purged, Selection, Stats, Status, StoredEvent};
+pub use error::{CommitError, InsertError, StoreError};
+pub use tx::{Birth, TxStore};
+
+use crate::runtime::BoxFuture;
+use crate::{Event, Timestamp};
+
+/// The longest lease that can be asked for. One that ends later than this from now counts as expired:
+/// the database's clock went back.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(3_600);
+
+/// The longest error text that a store keeps, in characters; see [`cut_error`].
+pub const MAX_ERROR: usize = 4_000;
+
+/// Marks the rows of one take, so that settling can tell whether they still belong to it.
+///
+/// Drawn at random (63 bits, not negative) for every take, and once per instance for rows claimed at birth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub i64);
+
+impl Token {
+    /// The token that these random bits make.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self((bits >> 1) as i64)
+    }
+}
+
+/// Who takes: a name that may survive a restart, and an incarnation that never does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    name: String,
+    incarnation: u64,
+}
+
+impl Owner {
+    /// The incarnation `incarnation` of the instance `name`.
+    pub fn new(name: impl Into<String>, incarnation: u64) -> Self {
+        Self { name: name.into(), incarnation }
+    }
+
+    /// The name, the same before and after a restart if the operator set it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for Owner {
+    /// `name/incarnation`, as it stands in `locked_by`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:016x}", self.name, self.incarnation)
+    }
+}
+
+/// What is asked of [`EventStore::take`].
+#[derive(Clone, Debug)]
+pub struct Take {
+    /// Who asks.
+    pub owner: Owner,
+    /// The mark for the rows that are handed out.
+    pub token: Token,
+    /// The most events to hand out.
+    pub limit: usize,
+    /// How long they are leased; at most [`LONGEST_LEASE`].
+    pub lease_for: Duration,
+    /// Leave events alone that were written less than this ago.
+    pub skip_recent: Duration,
+    /// Also look for leases that end implausibly late because the database's clock went back.
+    pub sweep: bool,
+}
+
+/// The right to deliver one event and to record what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The event's number in its table.
+    pub seq: i64,
+    /// The mark of the take that gave this lease.
+    pub token: Token,
+    /// Failed deliveries before this one.
+    pub attempts: u32,
+    /// Takes without an outcome before this one: the process died, or its lease ran out.
+    pub starts: u32,
+}
+
+/// One event that was handed out.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// The right to deliver and settle it.
+    pub lease: Lease,
+    /// Its id, even if the rest could not be read.
+    pub event_id: String,
+    /// When it was written, by the database's clock.
+    pub created_at: Timestamp,
+    /// How long ago it became due, by the database's clock.
+    pub due_for: Duration,
+    /// The event, or why the row cannot be read.
+    pub event: Result<Event, String>,
+}
+
+/// The answer to a [`Take`].
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// What was handed out: the earliest available first, ties by number.
+    pub events: Vec<Taken>,
+    /// When this is shorter than asked for: how long until the next pending event can be taken, if there is one.
+    pub next_due_in: Option<Duration>,
+}
+
+/// An event of the hot path whose row exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The event's id.
+    pub event_id: String,
+    /// Its number.
+    pub seq: i64,
+    /// When it was written, by the database's clock.
+    pub created_at: Timestamp,
+}
+
+/// What became of a taken event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was delivered.
+    Done,
+    /// It was not delivered and is to be tried again.
+    Retry {
+        /// How long to wait.
+        after: Duration,
+        /// Why it failed; kept as the last error, cut at [`MAX_ERROR`] characters.
+        error: String,
+        /// Whether this counts as an attempt.
+        spent: bool,
+    },
+    /// It cannot run now; nothing is spent and its due time stays.
+    Aside {
+        /// When to look again; `None` (until someone brings it back) only where a store has owners.
+        until: Option<Duration>,
+        /// Why, for people who look.
+        reason: String,
+    },
+    /// It will not be tried again until an operator replays it.
+    Dead {
+        /// Why; kept as the last error, cut at [`MAX_ERROR`] characters.
+        error: String,
+        /// Whether this counts as an attempt.
+        spent: bool,
+    },
+    /// It was not tried; give it back as it was.
+    Released,
+}
+
+impl Outcome {
+    /// Whether this outcome counts as an attempt.
+    pub fn spends(&self) -> bool {
+        matches!(self, Self::Retry { spent: true, .. } | Self::Dead { spent: true, .. })
+    }
+}
+
+/// One outcome to be recorded under the lease that it was made under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The lease, as it was taken.
+    pub lease: Lease,
+    /// What became of the event.
+    pub outcome: Outcome,
+}
+
+/// What happens to the row of a delivered event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DoneRows {
+    /// It stays, with the status DONE.
+    #[default]
+    Keep,
+    /// It is deleted.
+    Delete,
+}
+
+/// Hands out work under leases and records what became of it.
+///
+/// # Contract
+/// - A taken event is handed out to nobody else before its lease ends (by the database's clock at the
+///   statement) or is settled. Only pending events (status 0 or 2) that are available are handed out: the
+///   earliest available first, ties by number. A take raises `starts`; [`Lease`] has the value before.
+/// - A row that cannot be decoded is handed out with the reason, and disturbs no other.
+/// - A settlement changes its row only while the row is pending and carries the lease's token; time plays no
+///   part. What it did not change is reported as lost. Repeating a settlement changes nothing more.
+/// - Every outcome but DONE restores `starts` to the lease's value. A spent attempt is written as
+///   `lease.attempts + 1`, never by counting up.
+/// - One settlement that the database refuses is an error for the whole call with nothing applied, so that
+///   the caller can bisect.
+/// - [`Retry`](Outcome::Retry) moves the due time, [`Aside`](Outcome::Aside) and
+///   [`Released`](Outcome::Released) do not.
+/// - An error means that nothing is known about the effect, except where [`StoreError`] says so.
+pub trait EventStore: Send + Sync + 'static {
+    /// Hands out up to `take.limit` events under a lease.
+    fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>>;
+
+    /// Records outcomes, all or none, and returns the numbers of those whose lease was lost.
+    fn settle<'a>(
+        &'a self,
+        settlements: &'a [Settlement],
+        done: DoneRows,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>>;
+
+    /// Makes leases end `lease_for` from now, and returns the numbers of those that were lost.
+    fn renew<'a>(
+        &'a self,
+        leases: &'a [Lease],
+        lease_for: Duration,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>>;
+
+    /// Which of these events are pending under `token`: committed, and still ours.
+    fn read_back<'a>(
+        &'a self,
+        token: Token,
+        event_ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Found>, StoreError>>;
+
+    /// Ends all leases of earlier incarnations of `owner`'s name, and returns how many there were.
+    ///
+    /// Only for names that an operator set and keeps unique. `starts` stays: these takes had no outcome.
+    fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>>;
+}
+
+/// Tells of events that other processes wrote, as a hint: losing one costs latency and nothing else.
+pub trait WakeUp: Send + Sync + 'static {
+    /// Completes when another process may have written events since the last call; never, if the database
+    /// has no way to know.
+    fn changed(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Cuts an error text at [`MAX_ERROR`] characters, on a character boundary, and takes NUL out of it.
+pub fn cut_error(error: &str) -> String {
+    error.chars().filter(|&character| character != '\0').take(MAX_ERROR).collect()
+}
