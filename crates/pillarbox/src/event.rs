@@ -49,7 +49,7 @@ pub trait EventType {
 
 /// The type of the aggregate that an event belongs to, given by an enum of yours or by a string.
 pub trait AggregateType {
-    /// The name as it is stored: at most 64 characters.
+    /// The name as it is stored: 1 to 64 characters.
     fn name(&self) -> &str;
 }
 
@@ -75,7 +75,7 @@ macro_rules! named_by_strings {
 named_by_strings!(EventType AggregateType);
 
 /// The payload: JSON text, kept byte for byte, or bytes that only you understand.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Payload {
     /// JSON text.
     Json(String),
@@ -98,6 +98,14 @@ impl Payload {
             Self::Json(text) => Some(text),
             Self::Bytes(_) => None,
         }
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    /// Leaves the content out: it may be large, and it may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.as_json().is_some() { "Json" } else { "Bytes" };
+        write!(f, "{kind}({} bytes)", self.as_bytes().len())
     }
 }
 
@@ -254,7 +262,7 @@ impl PartialEq for Event {
 impl Eq for Event {}
 
 impl std::fmt::Debug for Event {
-    /// Leaves the payload out: it may be large, and it may be secret.
+    /// Shows what identifies it, and nothing of what it carries.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Event")
             .field("id", &self.id())

@@ -25,6 +25,12 @@ pub enum EventError {
         /// The field.
         field: &'static str,
     },
+    /// A header (or context value) has no name.
+    #[error("an entry in `{field}` has an empty name")]
+    EmptyName {
+        /// `headers` or `context`.
+        field: &'static str,
+    },
     /// A field is longer than its column.
     #[error("`{field}` has {length} characters, at most {limit} are allowed")]
     TooLong {
@@ -42,7 +48,7 @@ pub enum EventError {
         field: &'static str,
     },
     /// The payload is larger than [`MAX_PAYLOAD`].
-    #[error("the payload has {size} bytes, at most {limit} are allowed; store it elsewhere and send a reference")]
+    #[error("the payload has {size} bytes, at most {limit} are allowed; send a reference to it instead")]
     PayloadTooLarge {
         /// Its size in bytes.
         size: usize,
@@ -105,8 +111,8 @@ pub enum EventError {
 /// |---|---|---|
 /// | event type | – | 1 to 128 characters |
 /// | `id` | a monotonic ULID | 1 to 36 characters, unique in the table |
-/// | `aggregate_type` | `__GLOBAL__` | 64 characters |
-/// | `aggregate_id`, `key` | none; the key is the aggregate id | 128 characters each |
+/// | `aggregate_type` | `__GLOBAL__` | 1 to 64 characters |
+/// | `aggregate_id`, `key` | none; the key is the aggregate id | 1 to 128 characters each |
 /// | `tenant` | none | 64 characters |
 /// | `occurred_at` | now | – |
 /// | `header`, `context` | none | each 64 entries, names of 128 characters, values of 4 KiB, 16 KiB in all |
@@ -123,8 +129,8 @@ pub struct EventBuilder {
     occurred_at: Option<Timestamp>,
     headers: Headers,
     context: Headers,
-    json: Option<Result<String, String>>,
-    bytes: Option<Vec<u8>>,
+    json: Option<Result<Payload, String>>,
+    bytes: Option<Payload>,
     schedule: Schedule,
 }
 
@@ -214,19 +220,19 @@ impl EventBuilder {
 
     /// Sets the payload: `value`, serialised as JSON, once.
     pub fn json(mut self, value: &impl Serialize) -> Self {
-        self.json = Some(serde_json::to_string(value).map_err(|error| error.to_string()));
+        self.json = Some(serde_json::to_string(value).map(Payload::Json).map_err(|error| error.to_string()));
         self
     }
 
     /// Sets the payload: JSON text, which is checked and then kept byte for byte.
     pub fn json_text(mut self, json: impl Into<String>) -> Self {
-        self.json = Some(Ok(json.into()));
+        self.json = Some(Ok(Payload::Json(json.into())));
         self
     }
 
     /// Sets the payload: bytes that only you understand.
     pub fn bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.bytes = Some(bytes.into());
+        self.bytes = Some(Payload::Bytes(bytes.into()));
         self
     }
 
@@ -249,11 +255,12 @@ impl EventBuilder {
             Key::Set(key) => Some(check_required("key", key, 128)?),
             Key::None => None,
         };
+        let aggregate_type = self.aggregate_type.unwrap_or_else(|| GLOBAL.to_owned());
         let parts = EventParts {
             id: check_required("event_id", self.id.unwrap_or_else(next_ulid), 36)?,
             event_type: check_required("event_type", self.event_type, 128)?,
-            aggregate_type: check("aggregate_type", self.aggregate_type.unwrap_or_else(|| GLOBAL.into()), 64)?,
-            aggregate_id: self.aggregate_id.map(|id| check("aggregate_id", id, 128)).transpose()?,
+            aggregate_type: check_required("aggregate_type", aggregate_type, 64)?,
+            aggregate_id: self.aggregate_id.map(|id| check_required("aggregate_id", id, 128)).transpose()?,
             key,
             tenant_id: self.tenant_id.map(|id| check("tenant_id", id, 64)).transpose()?,
             occurred_at: self.occurred_at.unwrap_or_else(|| SystemClock.wall()),
@@ -293,7 +300,7 @@ fn check_headers(field: &'static str, headers: Headers) -> Result<Headers, Event
     let mut together = 0;
     for (name, value) in headers.iter() {
         if name.is_empty() {
-            return Err(EventError::Empty { field });
+            return Err(EventError::EmptyName { field });
         }
         let too_long = |part, size, unit, limit| EventError::EntryTooLong {
             field,
@@ -322,14 +329,14 @@ fn check_headers(field: &'static str, headers: Headers) -> Result<Headers, Event
 }
 
 fn check_payload(
-    json: Option<Result<String, String>>,
-    bytes: Option<Vec<u8>>,
+    json: Option<Result<Payload, String>>,
+    bytes: Option<Payload>,
 ) -> Result<Payload, EventError> {
     let payload = match (json, bytes) {
         (None, None) => return Err(EventError::NoPayload),
         (Some(_), Some(_)) => return Err(EventError::TwoPayloads),
-        (Some(json), None) => Payload::Json(json.map_err(|reason| EventError::NotJson { reason })?),
-        (None, Some(bytes)) => Payload::Bytes(bytes),
+        (Some(json), None) => json.map_err(|reason| EventError::NotJson { reason })?,
+        (None, Some(bytes)) => bytes,
     };
     // Before parsing: a payload that is too large is not worth it.
     let size = payload.as_bytes().len();
