@@ -177,7 +177,8 @@ fn types_are_enums_or_strings() {
         assert_eq!((event.event_type(), event.aggregate_type()), ("OrderPlaced", "Order"));
     }
     assert_eq!(Event::of_json(&Placed::Order, "1").unwrap().event_type(), "OrderPlaced");
-    assert_eq!(Event::of_json(&String::from("A::B"), "1").unwrap().event_type(), "A::B");
+    let borrowed = String::from("A::B");
+    assert_eq!(Event::of_json(&borrowed, "1").unwrap().event_type(), borrowed);
 }
 
 /// V4
