@@ -1,1 +1,6 @@
-//! x
+//! What it takes to trust an outbox: promises that every store is held to.
+//!
+//! [`conformance`] has one case per promise of the store contracts, and [`conformance!`] turns them into one
+//! named test each for a store of yours.
+
+pub mod conformance;

@@ -1,0 +1,202 @@
+//! The list of all cases.
+
+/// Makes every case of the [conformance suite](crate::conformance) a `#[tokio::test]` of its own name.
+///
+/// The argument is evaluated anew for each of them, inside the test, and may await.
+#[macro_export]
+macro_rules! conformance {
+    ($harness:expr) => {
+        $crate::conformance_cases! { $harness;
+            writes {
+                commit_makes_events_visible
+                rollback_leaves_no_row
+                dropped_transaction_leaves_no_row
+                uncommitted_events_are_seen_by_nobody_else
+                savepoint_rollback_leaves_no_row
+                foreign_transaction_writes_events
+                foreign_rollback_leaves_no_row
+                transaction_steps_run_in_tasks_of_their_own
+                insert_of_many_events_is_complete
+                insert_of_large_events_is_complete
+                insert_of_nothing_changes_nothing
+                inserted_events_are_new_and_due
+                events_are_created_at_their_statement
+                id_in_the_table_is_refused
+                id_twice_in_a_call_is_refused
+                id_twice_in_a_transaction_is_refused
+                repeated_id_far_behind_inserts_nothing
+                ids_compare_by_bytes
+            }
+            births {
+                born_event_is_not_taken_by_others
+                born_event_has_one_start
+                ended_birth_lease_can_be_taken
+                birth_lease_runs_from_its_statement
+                born_event_is_settled_by_its_token
+                delayed_event_is_not_claimed_at_birth
+                birth_with_too_long_a_lease_is_refused
+                delayed_event_is_not_taken_before_its_time
+                delay_may_be_very_long
+                event_is_not_taken_before_its_point_in_time
+                delay_that_has_passed_is_none
+                taken_event_has_no_schedule
+            }
+            envelopes {
+                every_field_comes_back
+                defaults_come_back
+                empty_text_is_not_none
+                longest_fields_come_back
+                json_comes_back_byte_for_byte
+                every_byte_comes_back
+                no_bytes_come_back_as_no_bytes
+                largest_payload_comes_back
+                headers_and_context_stay_apart
+                occurred_at_comes_back_exactly
+                key_comes_back
+                keys_and_aggregates_compare_by_bytes
+            }
+            takes {
+                earliest_available_is_taken_first
+                ties_are_taken_by_number
+                new_events_and_retries_stand_in_one_line
+                no_more_is_taken_than_asked_for
+                empty_store_has_nothing_due
+                short_batch_tells_when_the_next_is_due
+                short_batch_tells_when_a_lease_ends
+                done_and_dead_events_are_not_taken
+                concurrent_takes_are_disjoint
+                leased_event_is_taken_by_nobody
+                take_records_start_and_owner
+                recent_events_are_skipped
+                undecodable_row_disturbs_no_other
+                undecodable_row_can_be_settled
+                take_with_too_long_a_lease_is_refused
+            }
+            leases {
+                ended_lease_can_be_taken_again
+                ended_lease_keeps_the_due_time
+                renewed_lease_is_held
+                renewal_counts_from_now
+                renewal_reports_lost_leases
+                many_leases_are_renewed_at_once
+                renewal_for_too_long_is_refused
+                implausible_lease_is_swept
+                sweep_takes_nothing_else
+                resume_ends_leases_of_earlier_incarnations
+                resume_leaves_its_own_leases
+                resume_leaves_other_names
+                resume_of_nothing_is_nothing
+            }
+            read_backs {
+                committed_events_are_read_back
+                many_events_are_read_back_at_once
+                uncommitted_events_are_not_read_back
+                rolled_back_events_are_not_read_back
+                events_of_others_are_not_read_back
+                event_taken_by_another_is_not_read_back
+                settled_event_is_not_read_back
+            }
+            settlements {
+                done_is_recorded
+                done_rows_can_be_deleted
+                retry_is_recorded
+                retry_is_not_taken_before_its_time
+                spent_attempts_add_up
+                unspent_attempts_are_not_counted
+                aside_spends_nothing
+                aside_ends
+                dead_is_recorded
+                released_event_is_as_before
+                released_retry_stays_a_retry
+                outcomes_restore_starts
+                long_errors_are_cut
+                batch_of_mixed_outcomes_is_recorded
+                large_batch_is_recorded
+                refused_settlement_applies_nothing
+            }
+            fences {
+                stale_lease_cannot_settle
+                ended_lease_settles_while_nobody_took_it
+                forged_lease_cannot_settle
+                untaken_event_cannot_be_settled
+                batch_reports_only_the_lost
+                done_is_final
+                late_mark_does_not_revive_the_dead
+                repeated_settlement_counts_once
+                repeated_settlement_does_not_disturb_the_next
+                replayed_event_is_not_settled_by_its_old_lease
+            }
+            operations {
+                replay_makes_dead_events_pending
+                only_dead_events_are_replayed_or_discarded
+                dead_events_are_replayed_by_numbers
+                many_dead_events_are_replayed_at_once
+                discard_deletes_dead_events
+                unknown_event_is_not_found
+                events_of_an_aggregate_are_found
+                dead_events_are_listed
+                events_are_counted_by_status
+                oldest_due_event_is_measured
+                numbers_are_never_given_again
+            }
+            purges {
+                purge_deletes_old_done_events
+                purge_keeps_events_that_were_done_recently
+                purge_leaves_pending_events
+                purge_leaves_dead_events
+                purge_deletes_dead_events_if_asked
+                purge_keeps_dead_events_that_are_recent
+                purge_goes_in_bounded_steps
+                purge_ends_when_nothing_is_old_enough
+            }
+            wake_ups {
+                write_elsewhere_wakes
+                write_elsewhere_is_not_missed
+                write_elsewhere_is_taken_here
+            }
+        }
+    };
+}
+
+/// The tests for a list of cases; use [`conformance!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_cases {
+    ($harness:expr; $($module:ident { $($case:ident)* })*) => {
+        $($(
+            #[tokio::test]
+            async fn $case() {
+                let harness = $harness;
+                $crate::conformance::$module::$case(&harness).await;
+            }
+        )*)*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A case that is not in the list would be a promise that nobody checks.
+    #[test]
+    fn list_has_every_case() {
+        let list = include_str!("suite.rs");
+        let listed = |case: &str| list.lines().any(|line| line.trim() == case);
+        for module in [
+            include_str!("writes.rs"),
+            include_str!("births.rs"),
+            include_str!("envelopes.rs"),
+            include_str!("takes.rs"),
+            include_str!("leases.rs"),
+            include_str!("read_backs.rs"),
+            include_str!("settlements.rs"),
+            include_str!("fences.rs"),
+            include_str!("operations.rs"),
+            include_str!("purges.rs"),
+            include_str!("wake_ups.rs"),
+        ] {
+            let cases = module.lines().filter_map(|line| line.strip_prefix("pub async fn "));
+            let names = cases.map(|case| &case[..case.find(['(', '<']).unwrap()]);
+            let missing: Vec<&str> = names.filter(|case| !listed(case)).collect();
+            assert!(missing.is_empty(), "not in the list: {missing:?}");
+        }
+    }
+}

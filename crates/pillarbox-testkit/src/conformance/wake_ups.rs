@@ -1,0 +1,54 @@
+//! Wake-ups, and the database as another process sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox::Event;
+use pillarbox::store::{EventStore, TxStore, WakeUp};
+use tokio::time::timeout;
+
+use super::{StoreHarness, claim_one, order_placed};
+
+/// Far more than a wake-up takes, and far less than a person waits.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// P5: an event that another process commits wakes the one that waits; in one process nothing does.
+pub async fn write_elsewhere_wakes(harness: &impl StoreHarness) {
+    let Some(elsewhere) = harness.elsewhere().await else {
+        assert!(timeout(Duration::ZERO, harness.store().changed()).await.is_err());
+        return;
+    };
+    let store = Arc::clone(harness.store());
+    let waiting = tokio::spawn(async move { store.changed().await });
+
+    write_on(&*elsewhere, order_placed("order-17")).await;
+
+    timeout(PATIENCE, waiting).await.expect("it is woken").unwrap();
+}
+
+/// P5: an event that another process committed while nobody waited wakes the next one that does.
+pub async fn write_elsewhere_is_not_missed(harness: &impl StoreHarness) {
+    let Some(elsewhere) = harness.elsewhere().await else { return };
+    let _ = timeout(Duration::ZERO, harness.store().changed()).await;
+
+    write_on(&*elsewhere, order_placed("order-17")).await;
+
+    timeout(PATIENCE, harness.store().changed()).await.expect("it is woken");
+}
+
+/// S3: what another process committed is taken here, and what it sees is what is seen here.
+pub async fn write_elsewhere_is_taken_here(harness: &impl StoreHarness) {
+    let Some(elsewhere) = harness.elsewhere().await else { return };
+    let event = order_placed("order-17");
+
+    write_on(&*elsewhere, event.clone()).await;
+
+    assert_eq!(claim_one(harness).await.event, Ok(event));
+    assert!(elsewhere.take(super::take(10)).await.unwrap().events.is_empty());
+}
+
+async fn write_on<S: TxStore>(store: &S, event: Event) {
+    let mut tx = store.begin().await.unwrap();
+    store.insert(S::connection_mut(&mut tx), &[event], None).await.unwrap();
+    S::commit(tx).await.unwrap();
+}

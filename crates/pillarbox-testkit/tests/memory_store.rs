@@ -1,0 +1,93 @@
+//! The memory store keeps the promises that every store keeps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use pillarbox::store::LONGEST_LEASE;
+use pillarbox::{
+    BoxFuture, Clock, MemoryConnection, MemoryStore, MemoryTransaction, Savepoint, SystemClock, Timestamp,
+};
+use pillarbox_testkit::conformance::StoreHarness;
+
+pillarbox_testkit::conformance!(MemoryHarness::fresh());
+
+struct MemoryHarness {
+    store: Arc<MemoryStore>,
+    clock: Arc<LateClock>,
+}
+
+impl MemoryHarness {
+    fn fresh() -> Self {
+        let clock = Arc::new(LateClock::default());
+        let store = MemoryStore::with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+        Self { store: Arc::new(store), clock }
+    }
+}
+
+impl StoreHarness for MemoryHarness {
+    type Store = MemoryStore;
+    type Savepoint = Savepoint;
+
+    fn store(&self) -> &Arc<MemoryStore> {
+        &self.store
+    }
+
+    async fn elsewhere(&self) -> Option<Arc<MemoryStore>> {
+        None
+    }
+
+    async fn open(&self) -> MemoryTransaction {
+        self.store.open()
+    }
+
+    async fn commit(&self, tx: MemoryTransaction) {
+        tx.commit().unwrap();
+    }
+
+    async fn rollback(&self, tx: MemoryTransaction) {
+        tx.rollback();
+    }
+
+    async fn savepoint(&self, connection: &mut MemoryConnection) -> Savepoint {
+        connection.savepoint()
+    }
+
+    async fn rollback_to(&self, connection: &mut MemoryConnection, savepoint: Savepoint) {
+        connection.rollback_to(savepoint);
+    }
+
+    async fn corrupt(&self, event_id: &str) {
+        assert!(self.store.corrupt(event_id, "the headers are not JSON"));
+    }
+
+    async fn push_lease_into_future(&self, _event_id: &str) {
+        self.clock.go_back(LONGEST_LEASE * 2);
+    }
+}
+
+/// The system's clock, late by as much as a test says.
+#[derive(Default)]
+struct LateClock {
+    late_by: AtomicI64,
+}
+
+impl LateClock {
+    fn go_back(&self, by: Duration) {
+        self.late_by.fetch_add(by.as_micros() as i64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for LateClock {
+    fn now(&self) -> Duration {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_micros(SystemClock.wall().as_micros() - self.late_by.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        SystemClock.sleep(duration)
+    }
+}

@@ -1,0 +1,175 @@
+//! The options of an outbox, and which combinations make no sense.
+
+use std::time::Duration;
+
+use crate::registry::AlreadyRegistered;
+use crate::retry::RetryError;
+use crate::store::{DoneRows, LONGEST_LEASE};
+
+/// What happens to an event that has no listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unroutable {
+    /// It is dead at once; the default.
+    #[default]
+    Dead,
+    /// It is kept and looked at again every 60 seconds, with no attempt spent: for rolling deploys, in which
+    /// new event types meet old instances.
+    Hold,
+}
+
+/// How long an event without a listener is held before it is looked at again.
+pub(crate) const HOLD_FOR: Duration = Duration::from_secs(60);
+
+/// An option, or a combination of options, that makes no sense.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// An option has a value that cannot work.
+    #[error("`{option}` is {value}: {remedy}")]
+    Invalid {
+        /// The option, named after its setter.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What would work.
+        remedy: String,
+    },
+    /// Two listeners want the same events.
+    #[error(transparent)]
+    Listener(#[from] AlreadyRegistered),
+    /// The retry policy makes no sense.
+    #[error(transparent)]
+    Retry(#[from] RetryError),
+}
+
+/// The options that are plain values; each is documented at its setter.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) name: Option<String>,
+    pub(crate) workers: usize,
+    pub(crate) hot_queue: usize,
+    pub(crate) cold_queue: usize,
+    pub(crate) delivery_timeout: Duration,
+    pub(crate) margin: Duration,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) batch_size: usize,
+    pub(crate) max_batch: Option<usize>,
+    pub(crate) poll_every: Duration,
+    pub(crate) skip_recent: Duration,
+    pub(crate) lease_for: Duration,
+    pub(crate) max_starts: u32,
+    pub(crate) unroutable: Unroutable,
+    pub(crate) done: DoneRows,
+    pub(crate) keep_done_for: Option<Duration>,
+    pub(crate) run_events: usize,
+    pub(crate) run_bytes: usize,
+    pub(crate) in_flight_ttl: Option<Duration>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: None,
+            workers: 4,
+            hot_queue: 1_000,
+            cold_queue: 1_000,
+            delivery_timeout: Duration::from_secs(30),
+            margin: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(5),
+            batch_size: 50,
+            max_batch: None,
+            poll_every: Duration::from_secs(5),
+            skip_recent: Duration::ZERO,
+            lease_for: Duration::from_secs(300),
+            max_starts: 5,
+            unroutable: Unroutable::Dead,
+            done: DoneRows::Keep,
+            keep_done_for: None,
+            run_events: 500,
+            run_bytes: 4 * 1024 * 1024,
+            in_flight_ttl: None,
+        }
+    }
+}
+
+impl Config {
+    /// How long a row is leased at birth: the delivery, the way to the worker, and settling.
+    pub(crate) fn birth_lease(&self) -> Duration {
+        self.delivery_timeout + 2 * self.margin
+    }
+
+    /// What must remain of a lease when a delivery begins.
+    pub(crate) fn needed_lease(&self) -> Duration {
+        self.delivery_timeout + self.margin
+    }
+
+    /// The most events in one take.
+    pub(crate) fn batch_limit(&self) -> usize {
+        self.max_batch.unwrap_or(usize::MAX).max(self.batch_size)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        for (option, value) in [
+            ("workers", self.workers),
+            ("hot_queue", self.hot_queue),
+            ("cold_queue", self.cold_queue),
+            ("batch_size", self.batch_size),
+            ("run_events", self.run_events),
+            ("run_bytes", self.run_bytes),
+        ] {
+            require(value > 0, option, value, "it must be at least 1")?;
+        }
+        for (option, value) in [("delivery_timeout", self.delivery_timeout), ("poll_every", self.poll_every)] {
+            require(value > Duration::ZERO, option, format_args!("{value:?}"), "it must be longer than zero")?;
+        }
+        require(self.max_starts > 0, "max_starts", self.max_starts, "it must be at least 1")?;
+        if let Some(max) = self.max_batch {
+            let size = self.batch_size;
+            require(max >= size, "max_batch", max, format_args!("it must be at least `batch_size`, {size}"))?;
+        }
+        self.check_leases()?;
+        self.check_name()?;
+        require(
+            self.keep_done_for.is_none() || self.done == DoneRows::Keep,
+            "keep_done_for",
+            format_args!("{:?}", self.keep_done_for.unwrap_or_default()),
+            "with `delete_done` there is nothing to keep; use one of the two",
+        )
+    }
+
+    fn check_leases(&self) -> Result<(), ConfigError> {
+        let (lease, needed, birth) = (self.lease_for, self.needed_lease(), self.birth_lease());
+        let shown = format_args!("{lease:?}").to_string();
+        require(
+            lease > needed,
+            "lease_for",
+            &shown,
+            format_args!("it must exceed `delivery_timeout` and `margin`, together {needed:?}, or an event is taken by another while its listener runs"),
+        )?;
+        require(lease <= LONGEST_LEASE, "lease_for", &shown, format_args!("at most {LONGEST_LEASE:?}"))?;
+        require(
+            birth <= LONGEST_LEASE,
+            "delivery_timeout",
+            format_args!("{:?}", self.delivery_timeout),
+            format_args!("with twice the `margin` it makes a lease of {birth:?}, at most {LONGEST_LEASE:?}"),
+        )
+    }
+
+    fn check_name(&self) -> Result<(), ConfigError> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let fits = (1..=100).contains(&name.chars().count()) && !name.contains(['/', '\0']);
+        require(fits, "name", format_args!("`{name}`"), "it must have 1 to 100 characters, none of them `/`")
+    }
+}
+
+fn require(
+    holds: bool,
+    option: &'static str,
+    value: impl std::fmt::Display,
+    remedy: impl std::fmt::Display,
+) -> Result<(), ConfigError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ConfigError::Invalid { option, value: value.to_string(), remedy: remedy.to_string() })
+}

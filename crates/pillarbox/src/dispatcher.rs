@@ -1,0 +1,99 @@
+//! From the queues to the listeners: workers, and what they share.
+
+mod in_flight;
+mod panic;
+mod queues;
+mod run;
+mod worker;
+
+use std::sync::Arc;
+
+pub(crate) use in_flight::InFlight;
+pub(crate) use panic::{CatchPanic, quietly};
+pub(crate) use queues::{Item, Queues};
+
+use tokio::sync::RwLock;
+
+use crate::config::Config;
+use crate::interceptor::SharedInterceptor;
+use crate::listener::Source;
+use crate::metrics::{Meter, add};
+use crate::registry::Registry;
+use crate::retry::RetryPolicy;
+use crate::runtime::Runtime;
+use crate::settler::SettlerHandle;
+use crate::shutdown::Shutdown;
+use crate::store::{EventStore, Outcome, Taken};
+use crate::{Delivery, Event, Timestamp};
+
+/// What the workers share: queues in front of them, routes, policies, and the settler behind them.
+pub(crate) struct Dispatcher {
+    pub(crate) store: Arc<dyn EventStore>,
+    pub(crate) runtime: Runtime,
+    pub(crate) config: Config,
+    pub(crate) registry: Arc<dyn Registry>,
+    pub(crate) retry: Arc<dyn RetryPolicy>,
+    pub(crate) interceptors: Vec<SharedInterceptor>,
+    pub(crate) queues: Queues,
+    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) settler: SettlerHandle,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) shutdown: Arc<Shutdown>,
+    /// Deliveries share it; a suspect has it alone.
+    pub(crate) floor: RwLock<()>,
+}
+
+impl Dispatcher {
+    /// Starts the workers; each holds `alive` while it runs.
+    pub(crate) fn start(self: &Arc<Self>, alive: &tokio::sync::mpsc::Sender<()>) {
+        for _ in 0..self.config.workers {
+            let (dispatcher, alive) = (self.clone(), alive.clone());
+            let worker = async move {
+                dispatcher.work().await;
+                drop(alive);
+            };
+            self.runtime.spawner.spawn("worker", Box::pin(worker));
+        }
+    }
+
+    /// An item for the queues, routed.
+    pub(crate) fn item(
+        &self,
+        event: Event,
+        lease: crate::store::Lease,
+        created_at: Timestamp,
+        source: Source,
+        deadline: std::time::Duration,
+    ) -> Item {
+        let target = self.registry.route(&event);
+        let delivery = Delivery::new(event, lease.attempts.saturating_add(1), created_at, source);
+        Item { delivery, lease, deadline, target }
+    }
+
+    /// Queues an event from the table; false when the cold queue is full or closed.
+    pub(crate) fn enqueue_cold(&self, taken: &Taken, event: &Event, deadline: std::time::Duration) -> bool {
+        if !self.in_flight.admit(taken.lease, self.runtime.clock.now()) {
+            return true;
+        }
+        let item = self.item(event.clone(), taken.lease, taken.created_at, Source::Cold, deadline);
+        let queued = self.queues.push_cold(item).is_ok();
+        if queued {
+            add(&self.meter.cold_enqueued, 1);
+            self.meter.exporter().increment_cold_enqueued();
+        } else {
+            self.in_flight.leave(taken.lease.seq);
+        }
+        queued
+    }
+
+    /// Closes the queues and gives back, unspent, what was not begun.
+    pub(crate) async fn release_queued(&self) {
+        for item in self.queues.close() {
+            self.settle(&item, Outcome::Released).await;
+        }
+    }
+
+    pub(crate) async fn settle(&self, item: &Item, outcome: Outcome) {
+        self.settler.settle(item.delivery.id(), item.lease, outcome).await;
+    }
+}

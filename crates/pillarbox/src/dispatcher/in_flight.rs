@@ -1,0 +1,53 @@
+//! Which events this instance is busy with.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::store::Lease;
+
+/// The events that are queued, running or being settled here, so that none of them is queued twice.
+pub(crate) struct InFlight {
+    entries: Mutex<HashMap<i64, Entry>>,
+    ttl: Option<Duration>,
+}
+
+struct Entry {
+    lease: Lease,
+    since: Duration,
+}
+
+impl InFlight {
+    pub(crate) fn new(ttl: Option<Duration>) -> Self {
+        Self { entries: Mutex::default(), ttl }
+    }
+
+    /// Enters an event that was just taken; false if it is here already.
+    ///
+    /// Then the running delivery goes on under the newer lease, for the older one can no longer settle.
+    pub(crate) fn admit(&self, lease: Lease, now: Duration) -> bool {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        match entries.get_mut(&lease.seq) {
+            Some(entry) if self.ttl.is_none_or(|ttl| now.saturating_sub(entry.since) < ttl) => {
+                entry.lease = lease;
+                false
+            }
+            _ => {
+                entries.insert(lease.seq, Entry { lease, since: now });
+                true
+            }
+        }
+    }
+
+    /// The lease under which an event is to be settled: the newest one.
+    pub(crate) fn newest(&self, lease: Lease) -> Lease {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        // Attempts and starts are those of the delivery; only the token may have been replaced.
+        entries.get(&lease.seq).map_or(lease, |entry| Lease { token: entry.lease.token, ..lease })
+    }
+
+    /// Forgets an event: its outcome is recorded, or no longer ours to record.
+    pub(crate) fn leave(&self, seq: i64) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(&seq);
+    }
+}

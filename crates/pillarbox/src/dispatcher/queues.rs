@@ -1,0 +1,238 @@
+//! The hot and the cold queue: bounded, and drained two to one.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::Delivery;
+use crate::config::Config;
+use crate::registry::{Destination, Receiver, Target};
+use crate::store::Lease;
+
+/// An event on its way to a worker.
+pub(crate) struct Item {
+    pub(crate) delivery: Delivery,
+    pub(crate) lease: Lease,
+    /// When the lease ends at the earliest, by the local clock.
+    pub(crate) deadline: Duration,
+    pub(crate) target: Option<Target>,
+}
+
+impl Item {
+    /// Whether the process died, or lost its lease, at least twice over this event.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.lease.starts >= 2
+    }
+
+    fn bytes(&self) -> usize {
+        self.delivery.payload().as_bytes().len()
+    }
+}
+
+/// What a worker does next.
+pub(crate) enum Work {
+    One(Item),
+    Run(Arc<Destination>, Vec<Item>),
+}
+
+/// The two queues.
+pub(crate) struct Queues {
+    state: Mutex<State>,
+    work: Notify,
+    room: Notify,
+    limits: Limits,
+}
+
+struct Limits {
+    hot: usize,
+    cold: usize,
+    run_events: usize,
+    run_bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    hot: VecDeque<Item>,
+    cold: VecDeque<Item>,
+    /// Places in the hot queue that are promised to events whose row is still being read back.
+    promised: usize,
+    /// Position in the cycle hot, hot, cold.
+    turn: u8,
+    closed: bool,
+}
+
+impl Queues {
+    pub(crate) fn new(config: &Config) -> Self {
+        let limits = Limits {
+            hot: config.hot_queue,
+            cold: config.cold_queue,
+            run_events: config.run_events,
+            run_bytes: config.run_bytes,
+        };
+        Self { state: Mutex::default(), work: Notify::new(), room: Notify::new(), limits }
+    }
+
+    /// Promises a place in the hot queue; false when it is full or closed.
+    pub(crate) fn promise_hot(&self) -> bool {
+        let mut state = self.lock();
+        let free = !state.closed && state.hot.len() + state.promised < self.limits.hot;
+        state.promised += usize::from(free);
+        free
+    }
+
+    /// Takes back the promise of `count` places.
+    pub(crate) fn forgo_hot(&self, count: usize) {
+        self.lock().promised -= count;
+    }
+
+    /// Puts an event into its promised place; gives it back when the queue is closed.
+    pub(crate) fn push_hot(&self, item: Item) -> Result<(), Box<Item>> {
+        let mut state = self.lock();
+        state.promised -= 1;
+        if state.closed {
+            return Err(Box::new(item));
+        }
+        state.hot.push_back(item);
+        drop(state);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// Queues an event from the table; gives it back when the queue is full or closed.
+    pub(crate) fn push_cold(&self, item: Item) -> Result<(), Box<Item>> {
+        let mut state = self.lock();
+        if state.closed || state.cold.len() >= self.limits.cold {
+            return Err(Box::new(item));
+        }
+        state.cold.push_back(item);
+        drop(state);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// How many events the cold queue can still take.
+    pub(crate) fn cold_room(&self) -> usize {
+        let state = self.lock();
+        if state.closed { 0 } else { self.limits.cold.saturating_sub(state.cold.len()) }
+    }
+
+    /// How many events wait: hot, cold.
+    pub(crate) fn depths(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.hot.len() + state.promised, state.cold.len())
+    }
+
+    /// Completes when the cold queue may have more room than before.
+    pub(crate) async fn room(&self) {
+        self.room.notified().await;
+    }
+
+    /// The next thing to do; `None` once the queues are closed.
+    pub(crate) async fn next(&self) -> Option<Work> {
+        loop {
+            {
+                let mut state = self.lock();
+                if state.closed {
+                    // Let the next worker see it too.
+                    self.work.notify_one();
+                    return None;
+                }
+                if let Some(work) = state.pop(&self.limits) {
+                    if state.hot.len() + state.cold.len() > 0 {
+                        self.work.notify_one();
+                    }
+                    drop(state);
+                    self.room.notify_one();
+                    return Some(work);
+                }
+            }
+            self.work.notified().await;
+        }
+    }
+
+    /// Closes both queues and returns what was waiting in them.
+    pub(crate) fn close(&self) -> Vec<Item> {
+        let mut state = self.lock();
+        state.closed = true;
+        let hot = std::mem::take(&mut state.hot);
+        let cold = std::mem::take(&mut state.cold);
+        drop(state);
+        self.work.notify_one();
+        self.room.notify_one();
+        hot.into_iter().chain(cold).collect()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// The leases of waiting events that end before `moment`.
+    pub(crate) fn ending_before(&self, moment: Duration) -> Vec<Lease> {
+        let state = self.lock();
+        let waiting = state.hot.iter().chain(&state.cold);
+        waiting.filter(|item| item.deadline < moment).map(|item| item.lease).collect()
+    }
+
+    /// Notes that leases were renewed until `deadline`, or lost.
+    pub(crate) fn renewed(&self, leases: &[Lease], lost: &[i64], deadline: Duration) {
+        let mut state = self.lock();
+        let State { hot, cold, .. } = &mut *state;
+        for queue in [hot, cold] {
+            queue.retain(|item| !lost.contains(&item.lease.seq));
+            let renewed = queue.iter_mut().filter(|item| leases.contains(&item.lease));
+            renewed.for_each(|item| item.deadline = deadline);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn pop(&mut self, limits: &Limits) -> Option<Work> {
+        let first = self.pop_one()?;
+        let destination = match &first.target {
+            Some(Target(Receiver::Sink(destination))) => destination.clone(),
+            _ => return Some(Work::One(first)),
+        };
+        let mut run = vec![first];
+        // A suspect runs alone, and takes nobody along.
+        if !run[0].is_suspect() {
+            self.extend_run(&destination, &mut run, limits);
+        }
+        Some(Work::Run(destination, run))
+    }
+
+    /// Two from the hot queue, then one from the cold; whoever has nothing passes the turn on.
+    fn pop_one(&mut self) -> Option<Item> {
+        let hot_first = self.turn < 2;
+        self.turn = (self.turn + 1) % 3;
+        let (first, second) =
+            if hot_first { (&mut self.hot, &mut self.cold) } else { (&mut self.cold, &mut self.hot) };
+        first.pop_front().or_else(|| second.pop_front())
+    }
+
+    /// Adds waiting events that go to the same destination, in order, up to the limits.
+    fn extend_run(&mut self, destination: &Arc<Destination>, run: &mut Vec<Item>, limits: &Limits) {
+        let mut bytes = run[0].bytes();
+        for queue in [&mut self.hot, &mut self.cold] {
+            let mut index = 0;
+            while index < queue.len() && run.len() < limits.run_events {
+                let item = &queue[index];
+                let joins = item.target.as_ref().is_some_and(|target| target.goes_to(destination));
+                if !joins || item.is_suspect() {
+                    index += 1;
+                    continue;
+                }
+                bytes += item.bytes();
+                if bytes > limits.run_bytes {
+                    return;
+                }
+                run.extend(queue.remove(index));
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A run of events to a sink.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::{CatchPanic, Dispatcher, Item};
+use crate::registry::Destination;
+use crate::retry::{Retry, RetryPolicy};
+use crate::sink::{Answer, Run, SinkErrorKind};
+use crate::store::Outcome;
+use crate::{ListenerError, SinkError};
+
+/// What is still unanswered of a run.
+struct Open {
+    items: Vec<Option<Item>>,
+    left: usize,
+    /// How long the destination is left alone, once it was found to be down in this run.
+    pause: Option<Duration>,
+}
+
+/// How a run ended for the events that have no answer.
+enum End {
+    /// The sink will not answer any more, for this reason.
+    Silent(String),
+    /// The shutdown came first.
+    CutOff,
+}
+
+impl Dispatcher {
+    /// A run of events to its destination, each settled as its answer comes.
+    pub(super) async fn deliver_run(&self, destination: &Arc<Destination>, items: Vec<Item>) {
+        let items = self.admitted(items).await;
+        let (run, mut answers) = Run::new(items.iter().map(|item| item.delivery.clone()).collect());
+        let mut open =
+            Open { left: items.len(), items: items.into_iter().map(Some).collect(), pause: None };
+
+        let end = self.publish(destination, &run, &mut answers, &mut open).await;
+        // Answers that came together with the end still count.
+        while let Ok(answer) = answers.try_recv() {
+            self.answered(destination, &mut open, answer).await;
+        }
+        for index in 0..open.items.len() {
+            match &end {
+                End::Silent(why) => {
+                    let unknown = Err(SinkError::unknown(why.clone()));
+                    self.answered(destination, &mut open, (index, unknown)).await;
+                }
+                End::CutOff => {
+                    if let Some(item) = open.items[index].take() {
+                        self.settle(&item, Outcome::Released).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Publishes until every event is answered, or until it ends some other way.
+    async fn publish(
+        &self,
+        destination: &Destination,
+        run: &Run,
+        answers: &mut mpsc::Receiver<Answer>,
+        open: &mut Open,
+    ) -> End {
+        let mut publish = CatchPanic(Box::pin(async move { destination.sink.publish(run).await }));
+        let limit = self.config.delivery_timeout;
+        let mut out_of_time = self.runtime.clock.sleep(limit);
+        while open.left > 0 {
+            tokio::select! {
+                biased;
+                Some(answer) = answers.recv() => self.answered(destination, open, answer).await,
+                ended = &mut publish => {
+                    return End::Silent(match ended {
+                        Ok(()) => "the sink did not answer for this event".to_owned(),
+                        Err(panic) => format!("the sink panicked: {panic}"),
+                    });
+                }
+                () = self.shutdown.over() => return End::CutOff,
+                () = &mut out_of_time => {
+                    return End::Silent(format!("the sink did not answer within {limit:?}"));
+                }
+            }
+        }
+        End::CutOff
+    }
+
+    /// The items that no interceptor takes out of the run.
+    async fn admitted(&self, items: Vec<Item>) -> Vec<Item> {
+        if self.interceptors.is_empty() {
+            return items;
+        }
+        let limit = self.config.delivery_timeout;
+        let mut admitted = Vec::with_capacity(items.len());
+        for item in items {
+            let hooks = CatchPanic(Box::pin(self.before(&item.delivery)));
+            let error = match self.runtime.timeout(limit, hooks).await {
+                Some(Ok(Ok(()))) => {
+                    admitted.push(item);
+                    continue;
+                }
+                Some(Ok(Err(error))) => error,
+                Some(Err(panic)) => ListenerError::new(format!("an interceptor panicked: {panic}")),
+                None => ListenerError::new(format!("an interceptor did not answer within {limit:?}")),
+            };
+            self.after(&item.delivery, Some(&error.to_string()), limit).await;
+            self.settle(&item, self.after_failure(item.lease, &error)).await;
+        }
+        admitted
+    }
+
+    async fn answered(&self, destination: &Destination, open: &mut Open, (index, answer): Answer) {
+        let Some(item) = open.items[index].take() else { return };
+        open.left -= 1;
+        let limit = self.config.delivery_timeout;
+        let Err(error) = answer else {
+            destination.misses.store(0, Ordering::Relaxed);
+            self.after(&item.delivery, None, limit).await;
+            return self.settle(&item, Outcome::Done).await;
+        };
+        self.after(&item.delivery, Some(&error.to_string()), limit).await;
+        let outcome = match error.kind() {
+            SinkErrorKind::Rejected => self.after_failure(item.lease, &error.into()),
+            SinkErrorKind::Unavailable | SinkErrorKind::Unknown => {
+                let after = *open.pause.get_or_insert_with(|| self.pause(destination));
+                Outcome::Retry { after, error: error.to_string(), spent: false }
+            }
+        };
+        self.settle(&item, outcome).await;
+    }
+
+    /// How long a destination that is down is left alone: longer each time, up to a minute.
+    fn pause(&self, destination: &Destination) -> Duration {
+        let misses = destination.misses.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        Retry::default().next_delay(misses, self.runtime.fraction())
+    }
+}

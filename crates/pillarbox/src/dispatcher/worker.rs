@@ -1,0 +1,201 @@
+//! A worker: takes an event, delivers it, hands in the outcome.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::queues::Work;
+use super::{CatchPanic, Dispatcher, Item};
+use crate::config::{HOLD_FOR, Unroutable};
+use crate::listener::{SharedListener, Verdict};
+use crate::registry::{Receiver, Target};
+use crate::retry::delay_after;
+use crate::store::{Lease, Outcome};
+use crate::{Delivery, ListenerError};
+
+/// What ended an attempt other than the listener's own answer.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("the listener did not answer within {0:?}")]
+    TimedOut(Duration),
+    #[error("the listener panicked: {0}")]
+    Panicked(String),
+}
+
+/// How an attempt ended.
+enum Ending {
+    Delivered,
+    Failed(ListenerError),
+    Unroutable,
+    CutOff,
+}
+
+impl Dispatcher {
+    /// Works until the queues are closed.
+    pub(super) async fn work(self: &Arc<Self>) {
+        while let Some(work) = self.queues.next().await {
+            let (hot, cold) = self.queues.depths();
+            self.meter.exporter().record_queue_depths(hot, cold);
+            self.settler.set_loaded(hot + cold > 0);
+            match work {
+                Work::One(item) => self.deliver_alone_if_suspect(item).await,
+                Work::Run(destination, items) => {
+                    let alone = items.iter().any(Item::is_suspect);
+                    let _floor = self.share_floor(alone).await;
+                    let items = self.with_live_leases(items).await;
+                    self.deliver_run(&destination, items).await;
+                }
+            }
+        }
+    }
+
+    async fn deliver_alone_if_suspect(&self, item: Item) {
+        let _floor = self.share_floor(item.is_suspect()).await;
+        for item in self.with_live_leases(vec![item]).await {
+            self.deliver(&item).await;
+        }
+    }
+
+    /// A share of the floor, or all of it for a suspect.
+    async fn share_floor(&self, alone: bool) -> Floor<'_> {
+        if alone {
+            Floor::Alone(self.floor.write().await)
+        } else {
+            Floor::Shared(self.floor.read().await)
+        }
+    }
+
+    /// Those of `items` whose lease lasts for a delivery, renewed where it would not.
+    ///
+    /// One statement renews all that is short, in the queues too.
+    async fn with_live_leases(&self, items: Vec<Item>) -> Vec<Item> {
+        let now = self.runtime.clock.now();
+        let needed = now + self.config.needed_lease();
+        if items.iter().all(|item| item.deadline >= needed) {
+            return items;
+        }
+        let short = items.iter().filter(|item| item.deadline < needed).map(|item| item.lease);
+        let mut leases: Vec<Lease> = short.collect();
+        leases.extend(self.queues.ending_before(needed));
+        let lost = match self.store.renew(&leases, self.config.lease_for).await {
+            Ok(lost) => lost,
+            Err(error) => {
+                tracing::warn!(%error, "leases could not be renewed; their events are left to the poller");
+                leases.iter().map(|lease| lease.seq).collect()
+            }
+        };
+        let deadline = now + self.config.lease_for;
+        self.queues.renewed(&leases, &lost, deadline);
+        lost.iter().for_each(|&seq| self.in_flight.leave(seq));
+        let mut live = items;
+        live.retain(|item| !lost.contains(&item.lease.seq));
+        live.iter_mut().filter(|item| item.deadline < needed).for_each(|item| item.deadline = deadline);
+        live
+    }
+
+    /// One event to its listener.
+    async fn deliver(&self, item: &Item) {
+        let limit = self.config.delivery_timeout;
+        let begun = self.runtime.clock.now();
+        let attempt = CatchPanic(Box::pin(self.attempt(&item.delivery, item.target.as_ref())));
+        let ending = tokio::select! {
+            biased;
+            ending = attempt => ending.unwrap_or_else(|panic| Ending::Failed(Fault::Panicked(panic).into())),
+            () = self.shutdown.over() => Ending::CutOff,
+            () = self.runtime.clock.sleep(limit) => Ending::Failed(Fault::TimedOut(limit).into()),
+        };
+        let left = limit.saturating_sub(self.runtime.clock.now().saturating_sub(begun));
+        let outcome = self.outcome(item, &ending);
+        match &ending {
+            Ending::Delivered => self.after(&item.delivery, None, left).await,
+            Ending::Failed(error) => self.after(&item.delivery, Some(&error.to_string()), left).await,
+            Ending::Unroutable => self.after(&item.delivery, Some(UNROUTABLE), left).await,
+            Ending::CutOff => {}
+        }
+        self.settle(item, outcome).await;
+    }
+
+    async fn attempt(&self, delivery: &Delivery, target: Option<&Target>) -> Ending {
+        if let Err(error) = self.before(delivery).await {
+            return Ending::Failed(error);
+        }
+        match target {
+            Some(Target(Receiver::Listener(listener))) => match call(listener, delivery).await {
+                Ok(()) => Ending::Delivered,
+                Err(error) => Ending::Failed(error),
+            },
+            // Events for sinks are delivered in runs.
+            Some(Target(Receiver::Sink(_))) | None => Ending::Unroutable,
+        }
+    }
+
+    fn outcome(&self, item: &Item, ending: &Ending) -> Outcome {
+        match ending {
+            Ending::Delivered => Outcome::Done,
+            Ending::Failed(error) => self.after_failure(item.lease, error),
+            Ending::Unroutable => self.unroutable(),
+            Ending::CutOff => Outcome::Released,
+        }
+    }
+
+    pub(super) fn unroutable(&self) -> Outcome {
+        match self.config.unroutable {
+            Unroutable::Dead => Outcome::Dead { error: UNROUTABLE.to_owned(), spent: false },
+            Unroutable::Hold => {
+                Outcome::Aside { until: Some(HOLD_FOR), reason: format!("hold: {UNROUTABLE}") }
+            }
+        }
+    }
+
+    /// What becomes of an event after a failed attempt.
+    pub(super) fn after_failure(&self, lease: Lease, error: &ListenerError) -> Outcome {
+        let text = error.to_string();
+        let failures = lease.attempts.saturating_add(1);
+        let by_policy = delay_after(&*self.retry, failures, self.runtime.fraction(), error.source());
+        match (error.verdict(), by_policy) {
+            (Verdict::After { delay, spent: false }, _) => {
+                Outcome::Retry { after: delay, error: text, spent: false }
+            }
+            (Verdict::Permanent, _) | (_, None) => Outcome::Dead { error: text, spent: true },
+            (Verdict::After { delay, .. }, _) => Outcome::Retry { after: delay, error: text, spent: true },
+            (Verdict::AsPolicySays, Some(after)) => Outcome::Retry { after, error: text, spent: true },
+        }
+    }
+
+    /// Runs the interceptors before an attempt, in order, until one fails.
+    pub(super) async fn before(&self, delivery: &Delivery) -> Result<(), ListenerError> {
+        for interceptor in &self.interceptors {
+            interceptor.before(delivery).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs the interceptors after an attempt, in reverse; nothing that happens in them changes its outcome.
+    pub(super) async fn after(&self, delivery: &Delivery, error: Option<&str>, limit: Duration) {
+        for interceptor in self.interceptors.iter().rev() {
+            let hook = CatchPanic(Box::pin(interceptor.after(delivery, error)));
+            match self.runtime.timeout(limit, hook).await {
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(error))) => {
+                    tracing::warn!(event_id = delivery.id(), %error, "an interceptor failed after the event");
+                }
+                Some(Err(panic)) => {
+                    tracing::warn!(event_id = delivery.id(), panic, "an interceptor panicked after the event");
+                }
+                None => tracing::warn!(event_id = delivery.id(), "an interceptor took too long after the event"),
+            }
+        }
+    }
+}
+
+const UNROUTABLE: &str = "unroutable: no listener is registered for this aggregate type and event type";
+
+/// Holds a share of the floor, or all of it, while it lives.
+enum Floor<'a> {
+    Shared(#[expect(dead_code, reason = "held, not read")] tokio::sync::RwLockReadGuard<'a, ()>),
+    Alone(#[expect(dead_code, reason = "held, not read")] tokio::sync::RwLockWriteGuard<'a, ()>),
+}
+
+/// Calls a listener such that even a panic before its first await happens inside the future.
+async fn call(listener: &SharedListener, delivery: &Delivery) -> Result<(), ListenerError> {
+    listener.on_event_boxed(delivery.clone()).await
+}

@@ -1,0 +1,222 @@
+//! The hot path: from a commit to the workers, without waiting for a poll.
+//!
+//! An `Ok` from COMMIT proves nothing, so nothing goes out from memory before its row was read back: one
+//! statement for all events that wait.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::Event;
+use crate::dispatcher::Dispatcher;
+use crate::listener::Source;
+use crate::metrics::add;
+use crate::poller::Wake;
+use crate::store::{Found, Lease, Outcome, Token};
+
+/// The most ids in one read.
+const MAX_READ: usize = 500;
+/// The most events that wait to be given back; beyond that their leases simply end.
+const MAX_OVERFLOW: usize = 10_000;
+/// Pause after a read that failed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// An event that was written with a lease for this instance.
+#[derive(Clone)]
+pub(crate) struct Born {
+    pub(crate) event: Event,
+    /// When its lease ends at the earliest, by the local clock.
+    pub(crate) deadline: Duration,
+}
+
+/// Committed events on their way to the hot queue.
+pub(crate) struct HotPath {
+    dispatcher: Arc<Dispatcher>,
+    token: Token,
+    wake: Arc<Wake>,
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// With a place in the hot queue.
+    promised: Vec<Born>,
+    /// Without one: to be given back.
+    overflow: Vec<Born>,
+    closed: bool,
+}
+
+impl HotPath {
+    pub(crate) fn new(dispatcher: Arc<Dispatcher>, token: Token, wake: Arc<Wake>) -> Self {
+        Self { dispatcher, token, wake, waiting: Mutex::default(), arrived: Notify::new() }
+    }
+
+    /// The mark on rows that are claimed at birth.
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Whether events may be claimed at birth.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.lock().closed
+    }
+
+    /// Takes in what a commit has made visible. Never waits, never fails: what finds no place is given back
+    /// for the poller, and if not even that is possible, its lease ends.
+    pub(crate) fn committed(self: &Arc<Self>, born: Vec<Born>) {
+        let meter = &self.dispatcher.meter;
+        let mut dropped = 0;
+        let mut waiting = self.lock();
+        for event in born {
+            if !waiting.closed && self.dispatcher.queues.promise_hot() {
+                add(&meter.hot_enqueued, 1);
+                meter.exporter().increment_hot_enqueued();
+                waiting.promised.push(event);
+            } else {
+                dropped += 1;
+                add(&meter.hot_dropped, 1);
+                meter.exporter().increment_hot_dropped();
+                if waiting.overflow.len() < MAX_OVERFLOW {
+                    waiting.overflow.push(event);
+                }
+            }
+        }
+        let closed = waiting.closed;
+        drop(waiting);
+        if dropped > 0 {
+            tracing::warn!(events = dropped, "the hot queue is full or closed; the poller will deliver them");
+        }
+        if closed {
+            let hot = self.clone();
+            let last_step = async move { hot.confirm_waiting().await };
+            self.dispatcher.runtime.spawner.spawn("release", Box::pin(last_step));
+        } else {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Reads back what arrives, until the shutdown begins.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.dispatcher.shutdown.draining() => break,
+                () = self.arrived.notified() => {}
+            }
+            self.confirm_waiting().await;
+        }
+        self.lock().closed = true;
+        self.confirm_waiting().await;
+    }
+
+    /// One read for all that wait, and again while more has come.
+    async fn confirm_waiting(&self) {
+        loop {
+            let (promised, overflow) = self.next_waiting();
+            if promised.is_empty() && overflow.is_empty() {
+                return;
+            }
+            let ids: Vec<String> =
+                promised.iter().chain(&overflow).map(|born| born.event.id().to_owned()).collect();
+            add(&self.dispatcher.meter.read_backs, 1);
+            match self.dispatcher.store.read_back(self.token, &ids).await {
+                Ok(found) => self.confirmed(promised, overflow, found).await,
+                Err(error) => {
+                    tracing::warn!(%error, "committed events could not be read back; trying again");
+                    self.try_again(promised, overflow).await;
+                }
+            }
+        }
+    }
+
+    fn next_waiting(&self) -> (Vec<Born>, Vec<Born>) {
+        let mut waiting = self.lock();
+        let count = waiting.promised.len().min(MAX_READ);
+        let promised = waiting.promised.drain(..count).collect();
+        let count = waiting.overflow.len().min(MAX_READ - count);
+        (promised, waiting.overflow.drain(..count).collect())
+    }
+
+    /// Puts events back that could not be read, as long as their leases let them be delivered from memory.
+    async fn try_again(&self, mut promised: Vec<Born>, mut overflow: Vec<Born>) {
+        let over = self.dispatcher.shutdown.is_draining();
+        let now = self.dispatcher.runtime.clock.now();
+        let given = promised.len();
+        promised.retain(|born| !over && born.deadline > now);
+        overflow.retain(|born| !over && born.deadline > now);
+        self.dispatcher.queues.forgo_hot(given - promised.len());
+        {
+            let mut waiting = self.lock();
+            waiting.promised.splice(0..0, promised);
+            waiting.overflow.splice(0..0, overflow);
+        }
+        if !over {
+            self.dispatcher.runtime.clock.sleep(PAUSE).await;
+        }
+    }
+
+    async fn confirmed(&self, promised: Vec<Born>, overflow: Vec<Born>, found: Vec<Found>) {
+        let mut found: std::collections::HashMap<String, Found> =
+            found.into_iter().map(|found| (found.event_id.clone(), found)).collect();
+        for born in promised {
+            match found.remove(born.event.id()) {
+                Some(row) => self.enqueue(born, &row).await,
+                None => self.missing(&born),
+            }
+        }
+        let release = overflow.iter().any(|born| found.contains_key(born.event.id()));
+        for born in overflow {
+            if let Some(row) = found.remove(born.event.id()) {
+                self.give_back(born.event.id(), self.lease(&row)).await;
+            }
+        }
+        if release {
+            self.wake_when_settled();
+        }
+    }
+
+    /// Wakes the poller once what was given back can be taken; the hot path does not wait for that.
+    fn wake_when_settled(&self) {
+        let (settler, wake) = (self.dispatcher.settler.clone(), self.wake.clone());
+        let wake_later = async move {
+            settler.flush().await;
+            wake.wake();
+        };
+        self.dispatcher.runtime.spawner.spawn("wake", Box::pin(wake_later));
+    }
+
+    async fn enqueue(&self, born: Born, row: &Found) {
+        let lease = self.lease(row);
+        let dispatcher = &self.dispatcher;
+        dispatcher.in_flight.admit(lease, dispatcher.runtime.clock.now());
+        let id = born.event.id().to_owned();
+        let item = dispatcher.item(born.event, lease, row.created_at, Source::Hot, born.deadline);
+        if dispatcher.queues.push_hot(item).is_err() {
+            self.give_back(&id, lease).await;
+        }
+    }
+
+    async fn give_back(&self, event_id: &str, lease: Lease) {
+        self.dispatcher.settler.settle(event_id, lease, Outcome::Released).await;
+    }
+
+    fn missing(&self, born: &Born) {
+        self.dispatcher.queues.forgo_hot(1);
+        add(&self.dispatcher.meter.hot_missing, 1);
+        tracing::info!(
+            event_id = born.event.id(),
+            "not delivered from memory: its row was rolled back or has passed to another instance"
+        );
+    }
+
+    /// The lease that a row is born with.
+    fn lease(&self, row: &Found) -> Lease {
+        Lease { seq: row.seq, token: self.token, attempts: 0, starts: 0 }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,96 @@
+//! One row of the memory store.
+
+use crate::store::{Birth, Owner, Status, StoredEvent, Taken, Token};
+use crate::{Event, Schedule, Timestamp};
+
+/// One row, as the table of a database has it.
+pub(super) struct Row {
+    pub(super) seq: i64,
+    pub(super) event: Event,
+    /// Why the row cannot be decoded, if a test made it so.
+    pub(super) unreadable: Option<String>,
+    pub(super) status: Status,
+    pub(super) attempts: u32,
+    pub(super) starts: u32,
+    pub(super) created_at: Timestamp,
+    pub(super) due_at: Timestamp,
+    pub(super) available_at: Timestamp,
+    pub(super) done_at: Option<Timestamp>,
+    pub(super) lock: Option<Lock>,
+    pub(super) last_error: Option<String>,
+    pub(super) reason: Option<String>,
+}
+
+/// Who holds a row, and the mark of the take.
+pub(super) struct Lock {
+    pub(super) owner: Owner,
+    pub(super) token: Token,
+}
+
+impl Row {
+    /// The row that an INSERT at `now` makes.
+    pub(super) fn insert(seq: i64, event: &Event, birth: Option<&Birth>, now: Timestamp) -> Self {
+        let due_at = match event.schedule() {
+            Schedule::Now => now,
+            Schedule::After(delay) => now.saturating_add(delay),
+            Schedule::At(at) => at,
+        };
+        let delayed = event.schedule() != Schedule::Now;
+        let birth = birth.filter(|_| !delayed);
+        Self {
+            seq,
+            // A schedule is an order to the store and does not come back from a table.
+            event: if delayed { Event::restore(event.parts().clone()) } else { event.clone() },
+            unreadable: None,
+            status: Status::New,
+            attempts: 0,
+            starts: u32::from(birth.is_some()),
+            created_at: now,
+            due_at,
+            available_at: birth.map_or(due_at, |birth| now.saturating_add(birth.lease_for)),
+            done_at: None,
+            lock: birth.map(|birth| Lock { owner: birth.owner.clone(), token: birth.token }),
+            last_error: None,
+            reason: None,
+        }
+    }
+
+    /// Whether the row is pending under `token`.
+    pub(super) fn is_held_under(&self, token: Token) -> bool {
+        self.status.is_pending() && self.lock.as_ref().is_some_and(|lock| lock.token == token)
+    }
+
+    /// The row as it is handed out, with the lease's values.
+    pub(super) fn taken(&self, lease: crate::store::Lease, now: Timestamp) -> Taken {
+        Taken {
+            lease,
+            event_id: self.event.id().to_owned(),
+            created_at: self.created_at,
+            due_for: now.saturating_since(self.due_at),
+            event: self.decoded(),
+        }
+    }
+
+    /// The row as an operator sees it.
+    pub(super) fn stored(&self) -> StoredEvent {
+        StoredEvent {
+            seq: self.seq,
+            event_id: self.event.id().to_owned(),
+            status: Ok(self.status),
+            attempts: self.attempts,
+            starts: self.starts,
+            created_at: self.created_at,
+            due_at: self.due_at,
+            available_at: self.available_at,
+            done_at: self.done_at,
+            locked_by: self.lock.as_ref().map(|lock| lock.owner.to_string()),
+            last_error: self.last_error.clone(),
+            reason: self.reason.clone(),
+            event: self.decoded(),
+        }
+    }
+
+    fn decoded(&self) -> Result<Event, String> {
+        self.unreadable.clone().map_or_else(|| Ok(self.event.clone()), Err)
+    }
+}

@@ -1,0 +1,145 @@
+//! Transactions of the memory store.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::row::Row;
+use super::{Database, MemoryStore, check_lease, refused};
+use crate::Event;
+use crate::runtime::BoxFuture;
+use crate::store::{Birth, CommitError, InsertError, StoreError, TxStore};
+
+/// An open transaction of a [`MemoryStore`]; dropping it rolls back.
+///
+/// [`MemoryStore::open`] makes one as a user's own driver would.
+pub struct MemoryTransaction {
+    connection: MemoryConnection,
+}
+
+impl MemoryTransaction {
+    pub(super) fn begin(database: Arc<Database>) -> Self {
+        Self { connection: MemoryConnection { database, staged: Vec::new(), is_aborted: false } }
+    }
+
+    /// The connection, to write on.
+    pub fn connection(&mut self) -> &mut MemoryConnection {
+        &mut self.connection
+    }
+
+    /// Makes all that was inserted visible to others, unless another transaction committed one of its event
+    /// ids first. An aborted transaction answers `Ok` and rolls back.
+    pub fn commit(self) -> Result<(), CommitError> {
+        self.connection.commit()
+    }
+
+    /// Forgets all that was inserted.
+    pub fn rollback(self) {}
+}
+
+/// The connection of a [`MemoryTransaction`].
+pub struct MemoryConnection {
+    database: Arc<Database>,
+    staged: Vec<Row>,
+    is_aborted: bool,
+}
+
+/// A point in a transaction that can be gone back to.
+#[derive(Clone, Copy, Debug)]
+pub struct Savepoint {
+    staged: usize,
+}
+
+impl MemoryConnection {
+    /// Marks this point of the transaction.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { staged: self.staged.len() }
+    }
+
+    /// Forgets all that was inserted since `savepoint`, and lets an aborted transaction go on.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.staged.truncate(savepoint.staged);
+        self.is_aborted = false;
+    }
+
+    /// Aborts the transaction as an error does in PostgreSQL: inserts are refused from now on, and COMMIT
+    /// answers `Ok` and rolls back. For tests.
+    pub fn abort_silently(&mut self) {
+        self.is_aborted = true;
+    }
+
+    fn insert(&mut self, events: &[Event], birth: Option<&Birth>) -> Result<(), InsertError> {
+        if self.is_aborted {
+            return Err(InsertError::Store(refused("the transaction is aborted; roll it back")));
+        }
+        if let Some(birth) = birth {
+            check_lease(birth.lease_for).map_err(InsertError::Store)?;
+        }
+        let mut table = self.database.table();
+        let mut ids: BTreeSet<&str> = self.staged.iter().map(|row| row.event.id()).collect();
+        for event in events {
+            if !ids.insert(event.id()) || table.seq_of(event.id()).is_some() {
+                return Err(InsertError::DuplicateId { id: event.id().to_owned() });
+            }
+        }
+        let now = self.database.now();
+        self.staged.extend(events.iter().map(|event| Row::insert(table.next_seq(), event, birth, now)));
+        Ok(())
+    }
+
+    fn commit(self) -> Result<(), CommitError> {
+        if self.is_aborted {
+            return Ok(());
+        }
+        let mut table = self.database.table();
+        if let Some(row) = self.staged.iter().find(|row| table.seq_of(row.event.id()).is_some()) {
+            let reason = format!("an event with the id `{}` was committed by another", row.event.id());
+            return Err(CommitError::RolledBack { reason, source: None });
+        }
+        self.staged.into_iter().for_each(|row| table.add(row));
+        Ok(())
+    }
+}
+
+impl TxStore for MemoryStore {
+    type Connection = MemoryConnection;
+    type Tx = MemoryTransaction;
+    type Foreign<'c> = MemoryTransaction;
+
+    fn begin(&self) -> BoxFuture<'static, Result<Self::Tx, StoreError>> {
+        let tx = self.open();
+        Box::pin(async move { Ok(tx) })
+    }
+
+    fn connection(tx: &Self::Tx) -> &Self::Connection {
+        &tx.connection
+    }
+
+    fn connection_mut(tx: &mut Self::Tx) -> &mut Self::Connection {
+        &mut tx.connection
+    }
+
+    fn foreign_connection<'a>(tx: &'a mut Self::Foreign<'_>) -> &'a mut Self::Connection {
+        &mut tx.connection
+    }
+
+    /// Inserts into the database of `connection`, which need not be this one.
+    fn insert<'a>(
+        &'a self,
+        connection: &'a mut Self::Connection,
+        events: &'a [Event],
+        birth: Option<&'a Birth>,
+    ) -> BoxFuture<'a, Result<(), InsertError>> {
+        Box::pin(async move { connection.insert(events, birth) })
+    }
+
+    fn commit(tx: Self::Tx) -> BoxFuture<'static, Result<(), CommitError>> {
+        Box::pin(async move { tx.commit() })
+    }
+
+    fn rollback(tx: Self::Tx) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(async move {
+            tx.rollback();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Numbers that tell what is going on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Receives the engine's numbers; the bridge to whatever monitoring you use.
+///
+/// Methods are called on the hot path: they must be quick and must not block.
+pub trait MetricsExporter: Send + Sync + 'static {
+    /// An event entered the hot queue.
+    fn increment_hot_enqueued(&self);
+    /// An event found the hot queue full and is left to the poller.
+    fn increment_hot_dropped(&self);
+    /// An event entered the cold queue.
+    fn increment_cold_enqueued(&self);
+    /// An event was delivered.
+    fn increment_dispatch_success(&self);
+    /// A delivery failed and spent an attempt.
+    fn increment_dispatch_failure(&self);
+    /// An event is dead.
+    fn increment_dispatch_dead(&self);
+    /// How many events wait in the queues.
+    fn record_queue_depths(&self, hot: usize, cold: usize);
+    /// How long the oldest available event has been due; `None` when that could not be read.
+    fn record_oldest_lag(&self, lag: Option<Duration>);
+}
+
+/// Throws all numbers away; the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMetrics;
+
+impl MetricsExporter for NoMetrics {
+    fn increment_hot_enqueued(&self) {}
+    fn increment_hot_dropped(&self) {}
+    fn increment_cold_enqueued(&self) {}
+    fn increment_dispatch_success(&self) {}
+    fn increment_dispatch_failure(&self) {}
+    fn increment_dispatch_dead(&self) {}
+    fn record_queue_depths(&self, _hot: usize, _cold: usize) {}
+    fn record_oldest_lag(&self, _lag: Option<Duration>) {}
+}
+
+/// What an outbox has counted since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Events that entered the hot queue.
+    pub hot_enqueued: u64,
+    /// Events that found the hot queue full.
+    pub hot_dropped: u64,
+    /// Events that were not found when the hot path read them back: rolled back behind our back, or taken
+    /// by another instance after their lease ran out. Nothing was delivered for them from memory.
+    pub hot_missing: u64,
+    /// Statements by which the hot path read events back.
+    pub read_backs: u64,
+    /// Events that entered the cold queue.
+    pub cold_enqueued: u64,
+    /// Statements by which the poller took events.
+    pub takes: u64,
+    /// Events recorded as delivered.
+    pub done: u64,
+    /// Deliveries that failed and spent an attempt.
+    pub failed: u64,
+    /// Events recorded as dead.
+    pub dead: u64,
+    /// Events given back untried.
+    pub released: u64,
+    /// Outcomes that could not be recorded because the lease had passed to another.
+    pub lost_leases: u64,
+    /// Batches of outcomes that were written.
+    pub settle_batches: u64,
+}
+
+macro_rules! counters {
+    ($($name:ident)*) => {
+        /// The live counters behind [`Counts`], together with the user's exporter.
+        pub(crate) struct Meter {
+            exporter: Arc<dyn MetricsExporter>,
+            $(pub(crate) $name: AtomicU64,)*
+        }
+
+        impl Meter {
+            pub(crate) fn new(exporter: Arc<dyn MetricsExporter>) -> Self {
+                Self { exporter, $($name: AtomicU64::new(0),)* }
+            }
+
+            pub(crate) fn counts(&self) -> Counts {
+                Counts { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+counters!(hot_enqueued hot_dropped hot_missing read_backs cold_enqueued takes done failed dead released
+    lost_leases settle_batches);
+
+impl Meter {
+    pub(crate) fn exporter(&self) -> &dyn MetricsExporter {
+        &*self.exporter
+    }
+}
+
+/// Counts up by `by`.
+pub(crate) fn add(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(by as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,270 @@
+//! The outbox: writes events inside transactions and delivers them after.
+
+mod builder;
+mod lifecycle;
+mod parts;
+
+use std::future::Future;
+use std::sync::Arc;
+
+pub use builder::OutboxBuilder;
+
+use lifecycle::Engine;
+
+use crate::ambient::{self, CurrentTx, NoTransaction, TransactionError};
+use crate::hot::Born;
+use crate::metrics::Counts;
+use crate::store::{Administration, Birth, InsertError, StoreError, TxStore, WakeUp};
+use crate::tx::{AfterCommit, Tx, Written};
+use crate::{Event, EventError, EventType, IntoEvent};
+
+/// A store that can serve a whole outbox: all four contracts of [`store`](crate::store).
+pub trait Store: TxStore + Administration + WakeUp {}
+
+impl<S: TxStore + Administration + WakeUp> Store for S {}
+
+/// An event could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The event itself is wrong.
+    #[error(transparent)]
+    Event(EventError),
+    /// An event with this id exists already.
+    #[error("an event with the id `{id}` exists already; give every event its own id")]
+    DuplicateId {
+        /// The repeated id.
+        id: String,
+    },
+    /// No transaction is active.
+    #[error(transparent)]
+    NoTransaction(NoTransaction),
+    /// An earlier write on this transaction was cancelled half-way.
+    #[error("an earlier write on this transaction was cancelled half-way; begin a new transaction")]
+    Cancelled,
+    /// The database did not take it.
+    #[error("the event could not be written")]
+    Store(#[source] StoreError),
+}
+
+impl From<EventError> for WriteError {
+    fn from(error: EventError) -> Self {
+        Self::Event(error)
+    }
+}
+
+impl From<InsertError> for WriteError {
+    fn from(error: InsertError) -> Self {
+        match error {
+            InsertError::DuplicateId { id } => Self::DuplicateId { id },
+            InsertError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// An outbox on a store. Cheap to clone; all clones are one outbox.
+///
+/// Stop it with [`close`](Outbox::close). When the last clone is dropped without that, it stops as well, but
+/// nobody waits for what still runs.
+pub struct Outbox<S: Store> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S: Store> {
+    store: Arc<S>,
+    after: Arc<AfterCommit>,
+    engine: Engine,
+}
+
+impl<S: Store> Clone for Outbox<S> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<S: Store> Outbox<S> {
+    /// Starts building an outbox on `store`; see [`OutboxBuilder`].
+    pub fn builder(store: S) -> OutboxBuilder<S> {
+        OutboxBuilder::new(store)
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.shared.store
+    }
+
+    /// Begins a transaction. Cancelling the returned future leaves no open transaction behind.
+    pub async fn begin(&self) -> Result<Tx<S>, StoreError> {
+        let (begin, after) = (self.shared.store.begin(), self.shared.after.clone());
+        // The handle is made inside the step: if the caller is gone, dropping it rolls back.
+        let step = async move { begin.await.map(|open| Tx::new(open, after)) };
+        let begun = self.shared.after.runtime.to_its_end("begin", step).await;
+        begun.unwrap_or_else(|| Err(StoreError::unavailable("the runtime is shutting down")))
+    }
+
+    /// Writes one event inside `tx`, and returns its id.
+    ///
+    /// It costs one INSERT on the transaction's connection. If the future is cancelled half-way, the
+    /// transaction can no longer be committed.
+    pub async fn write(&self, tx: &mut Tx<S>, event: impl IntoEvent) -> Result<String, WriteError> {
+        let event = event.into_event()?;
+        let id = event.id().to_owned();
+        self.insert(tx, vec![event]).await?;
+        Ok(id)
+    }
+
+    /// Writes one event with a JSON payload inside `tx`, and returns its id.
+    pub async fn write_json(
+        &self,
+        tx: &mut Tx<S>,
+        event_type: impl EventType,
+        json: impl Into<String>,
+    ) -> Result<String, WriteError> {
+        let event = Event::of_json(event_type, json)?;
+        self.write(tx, event).await
+    }
+
+    /// Writes many events inside `tx`, and returns their ids in the same order.
+    ///
+    /// It costs one INSERT for every 500 events or 4 MiB. All events are checked before the first is written.
+    pub async fn write_all<E: IntoEvent>(
+        &self,
+        tx: &mut Tx<S>,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<Vec<String>, WriteError> {
+        let events: Vec<Event> = events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
+        let ids = events.iter().map(|event| event.id().to_owned()).collect();
+        if !events.is_empty() {
+            self.insert(tx, events).await?;
+        }
+        Ok(ids)
+    }
+
+    async fn insert(&self, tx: &mut Tx<S>, events: Vec<Event>) -> Result<(), WriteError> {
+        if !tx.is_active() {
+            return Err(WriteError::Cancelled);
+        }
+        let birth = self.shared.engine.birth();
+        // Before the statement is sent, so that the deadline lies before the lease's end.
+        let deadline = self.shared.engine.birth_deadline();
+        tx.cut = true;
+        let inserted = self.shared.store.insert(&mut *tx, &events, birth.as_ref()).await;
+        tx.cut = false;
+        inserted?;
+        note(&mut tx.written, events, birth.as_ref(), deadline);
+        Ok(())
+    }
+
+    /// Writes events inside a transaction that you opened with the driver itself.
+    ///
+    /// Hand the [`Receipt`] back with [`committed`](Outbox::committed) after your commit, and the poller
+    /// delivers at once; forget it, and the event is delivered by the next poll. If the future is cancelled
+    /// half-way, roll the transaction back.
+    pub async fn write_in<E: IntoEvent>(
+        &self,
+        tx: &mut S::Foreign<'_>,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<Receipt, WriteError> {
+        let events: Vec<Event> = events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
+        if !events.is_empty() {
+            self.shared.store.insert(S::foreign_connection(tx), &events, None).await?;
+        }
+        Ok(Receipt { ids: events.iter().map(|event| event.id().to_owned()).collect() })
+    }
+
+    /// Says that the transaction of a receipt has been committed, so that its events are delivered at once.
+    pub fn committed(&self, receipt: Receipt) {
+        if !receipt.ids.is_empty() {
+            self.shared.after.wake();
+        }
+    }
+
+    /// Runs `body` in a transaction that [`current`](Outbox::current) finds from anywhere inside it.
+    ///
+    /// `Ok` commits, `Err` rolls back, and so does cancelling. The transaction belongs to the task: it is
+    /// not seen by tasks that `body` spawns. A [`CurrentTx`] must not be kept beyond the end of `body`.
+    pub async fn transaction<T, E>(
+        &self,
+        body: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, TransactionError<E>> {
+        let tx = self.begin().await.map_err(TransactionError::Begin)?;
+        ambient::within(self.address(), tx, body).await
+    }
+
+    /// The transaction that the current task runs in; an error if there is none.
+    pub async fn current(&self) -> Result<CurrentTx<S>, NoTransaction> {
+        ambient::current(self.address()).await
+    }
+
+    /// Whether the current task runs in a transaction of this outbox.
+    pub fn in_transaction(&self) -> bool {
+        ambient::is_active(self.address())
+    }
+
+    /// Writes one event inside the transaction that the current task runs in.
+    pub async fn write_current(&self, event: impl IntoEvent) -> Result<String, WriteError> {
+        let mut tx = self.current().await.map_err(WriteError::NoTransaction)?;
+        self.write(&mut tx, event).await
+    }
+
+    /// What this outbox has counted since it was started.
+    pub fn counts(&self) -> Counts {
+        self.shared.engine.counts()
+    }
+
+    /// Runs one cycle of the poller now, and returns when it is over; it never overlaps with another.
+    ///
+    /// Does nothing in an outbox that only writes.
+    pub async fn poll(&self) -> Result<(), StoreError> {
+        self.shared.engine.poll().await
+    }
+
+    /// Stops: takes nothing new, gives back what was not begun, waits for what runs up to the drain
+    /// timeout, records the outcomes. Writing goes on working, and others deliver.
+    pub async fn close(&self) {
+        self.shared.engine.close().await;
+    }
+
+    /// Runs until `shutdown` completes, and then closes.
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) {
+        shutdown.await;
+        self.close().await;
+    }
+
+    /// What distinguishes this outbox from others in the process.
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+}
+
+impl<S: Store> std::fmt::Debug for Outbox<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+/// Proof that events were written in a transaction of yours; see [`Outbox::write_in`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "hand it to `Outbox::committed` after your commit, or delivery waits for the next poll"]
+pub struct Receipt {
+    ids: Vec<String>,
+}
+
+impl Receipt {
+    /// The ids of the events, in the order in which they were given.
+    pub fn ids(&self) -> &[String] {
+        &self.ids
+    }
+}
+
+/// Notes what a transaction wrote. Delayed events are never claimed at birth.
+fn note(written: &mut Written, events: Vec<Event>, birth: Option<&Birth>, deadline: std::time::Duration) {
+    for event in &events {
+        if birth.is_some() && event.schedule() == crate::Schedule::Now {
+            written.born.push(Born { event: event.clone(), deadline });
+        } else {
+            written.unclaimed = true;
+        }
+    }
+    written.events.extend(events);
+}

@@ -1,0 +1,329 @@
+//! Puts an outbox together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::parts::{Parts, Topology};
+use super::{Outbox, Store};
+use crate::config::{Config, ConfigError, Unroutable};
+use crate::dispatcher::InFlight;
+use crate::interceptor::{Interceptor, SharedInterceptor};
+use crate::metrics::{Meter, MetricsExporter, NoMetrics};
+use crate::poller::PollerHandler;
+use crate::registry::{AlreadyRegistered, Listeners, Registry, Target};
+use crate::retry::{Retry, RetryError, RetryPolicy};
+use crate::runtime::Runtime;
+use crate::shutdown::Shutdown;
+use crate::store::{DoneRows, Owner};
+use crate::tx::AfterCommitHook;
+use crate::{AggregateType, EventType, Listener, Sink};
+
+/// Builds an [`Outbox`]; made by [`Outbox::builder`].
+///
+/// | option | default | |
+/// |---|---|---|
+/// | [`on`](Self::on), [`on_aggregate`](Self::on_aggregate), [`registry`](Self::registry) | – | who gets which events |
+/// | [`workers`](Self::workers) | 4 | listeners that run at once |
+/// | [`hot_queue`](Self::hot_queue), [`cold_queue`](Self::cold_queue) | 1,000 each | events that wait in memory |
+/// | [`retry`](Self::retry) | 10 attempts, 200 ms … 60 s | what follows a failure |
+/// | [`delivery_timeout`](Self::delivery_timeout) | 30 s | how long a listener may take |
+/// | [`drain_timeout`](Self::drain_timeout) | 5 s | how long `close` waits for listeners |
+/// | [`poll_every`](Self::poll_every) | 5 s | the safety net when nothing wakes the poller |
+/// | [`batch_size`](Self::batch_size) | 50 | the first take; it grows with a backlog |
+/// | [`lease_for`](Self::lease_for) | 5 min | how long taken events belong to an instance |
+/// | [`name`](Self::name) | generated | with a name, a restart takes over its own leases at once |
+/// | [`delete_done`](Self::delete_done), [`keep_done_for`](Self::keep_done_for) | keep for ever | what becomes of done events |
+///
+/// It delivers from memory after a commit and from the table by polling, unless one of
+/// [`poller_only`](Self::poller_only), [`poller_handler`](Self::poller_handler) and
+/// [`writer_only`](Self::writer_only) says otherwise.
+#[must_use = "nothing happens before `start`"]
+pub struct OutboxBuilder<S: Store> {
+    store: S,
+    config: Config,
+    topology: Topology,
+    listeners: Listeners,
+    registry: Option<Arc<dyn Registry>>,
+    twice: Option<AlreadyRegistered>,
+    retry: Arc<dyn RetryPolicy>,
+    bad_retry: Option<RetryError>,
+    interceptors: Vec<SharedInterceptor>,
+    metrics: Arc<dyn MetricsExporter>,
+    hook: Option<Arc<dyn AfterCommitHook>>,
+    runtime: Option<Runtime>,
+}
+
+impl<S: Store> OutboxBuilder<S> {
+    pub(super) fn new(store: S) -> Self {
+        Self {
+            store,
+            config: Config::default(),
+            topology: Topology::Full,
+            listeners: Listeners::new(),
+            registry: None,
+            twice: None,
+            retry: Arc::new(Retry::default()),
+            bad_retry: None,
+            interceptors: Vec::new(),
+            metrics: Arc::new(NoMetrics),
+            hook: None,
+            runtime: None,
+        }
+    }
+
+    /// Sends events of `event_type` that name no aggregate type to `listener`.
+    pub fn on(self, event_type: impl EventType, listener: impl Listener) -> Self {
+        self.route(crate::GLOBAL, event_type, Target::listener(listener))
+    }
+
+    /// Sends events of `aggregate_type` and `event_type` to `listener`.
+    pub fn on_aggregate(
+        self,
+        aggregate_type: impl AggregateType,
+        event_type: impl EventType,
+        listener: impl Listener,
+    ) -> Self {
+        self.route(aggregate_type, event_type, Target::listener(listener))
+    }
+
+    /// Sends events of `aggregate_type` and `event_type` to `sink`, in runs.
+    pub fn on_sink(
+        self,
+        aggregate_type: impl AggregateType,
+        event_type: impl EventType,
+        sink: impl Sink,
+    ) -> Self {
+        self.route(aggregate_type, event_type, Target::sink(sink))
+    }
+
+    /// Sends events of `aggregate_type` and `event_type` to `target`; clone a target to use it again.
+    pub fn route(
+        mut self,
+        aggregate_type: impl AggregateType,
+        event_type: impl EventType,
+        target: Target,
+    ) -> Self {
+        if let Err(twice) = self.listeners.register_for(aggregate_type, event_type, target) {
+            self.twice.get_or_insert(twice);
+        }
+        self
+    }
+
+    /// Routes by a registry of your own, for example [`FanOut`](crate::FanOut), in place of `on` and `route`.
+    pub fn registry(mut self, registry: impl Registry) -> Self {
+        self.registry = Some(Arc::new(registry));
+        self
+    }
+
+    /// What becomes of events without a listener; the default is [`Unroutable::Dead`].
+    pub fn unroutable(mut self, policy: Unroutable) -> Self {
+        self.config.unroutable = policy;
+        self
+    }
+
+    /// The retry policy: the built-in [`Retry`], checked when the outbox is started.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.bad_retry = retry.check().err();
+        self.retry = Arc::new(retry);
+        self
+    }
+
+    /// A retry policy of your own.
+    pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
+        self.bad_retry = None;
+        self.retry = Arc::new(policy);
+        self
+    }
+
+    /// Adds an interceptor; those added first run first before a delivery, and last after it.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
+        self
+    }
+
+    /// Where numbers go; the default is nowhere.
+    pub fn metrics(mut self, exporter: impl MetricsExporter) -> Self {
+        self.metrics = Arc::new(exporter);
+        self
+    }
+
+    /// Is called after every commit that contained events.
+    pub fn after_commit(mut self, hook: impl AfterCommitHook) -> Self {
+        self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// The name of this instance, unique by your promise: started again under it, the instance takes over
+    /// its own leases at once. 1 to 100 characters without `/`. By default a name is generated, and leases of
+    /// an instance that died end by themselves.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.config.name = Some(name.into());
+        self
+    }
+
+    /// How many listeners run at once; default 4.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.config.workers = workers;
+        self
+    }
+
+    /// How many events wait in the hot queue; default 1,000. Beyond that the poller delivers.
+    pub fn hot_queue(mut self, capacity: usize) -> Self {
+        self.config.hot_queue = capacity;
+        self
+    }
+
+    /// How many events wait in the cold queue; default 1,000.
+    pub fn cold_queue(mut self, capacity: usize) -> Self {
+        self.config.cold_queue = capacity;
+        self
+    }
+
+    /// How long a listener may take before it is cancelled and counts as failed; default 30 s.
+    pub fn delivery_timeout(mut self, limit: Duration) -> Self {
+        self.config.delivery_timeout = limit;
+        self
+    }
+
+    /// What a lease must exceed the delivery by, for the way to the worker and for settling; default 5 s.
+    pub fn margin(mut self, margin: Duration) -> Self {
+        self.config.margin = margin;
+        self
+    }
+
+    /// How long [`close`](Outbox::close) waits for listeners that run; default 5 s.
+    pub fn drain_timeout(mut self, limit: Duration) -> Self {
+        self.config.drain_timeout = limit;
+        self
+    }
+
+    /// How many events the first take asks for; default 50. While takes come back full it doubles, up to the
+    /// free room of the cold queue.
+    pub fn batch_size(mut self, events: usize) -> Self {
+        self.config.batch_size = events;
+        self
+    }
+
+    /// The most events in one take, however large the backlog is; by default the room of the cold queue.
+    pub fn max_batch(mut self, events: usize) -> Self {
+        self.config.max_batch = Some(events);
+        self
+    }
+
+    /// How long the poller sleeps when nothing is due and nothing wakes it; default 5 s.
+    pub fn poll_every(mut self, interval: Duration) -> Self {
+        self.config.poll_every = interval;
+        self
+    }
+
+    /// Leave events to others that were written less than this ago; default zero.
+    pub fn skip_recent(mut self, age: Duration) -> Self {
+        self.config.skip_recent = age;
+        self
+    }
+
+    /// How long taken events belong to this instance; default 5 minutes, at most an hour. It must exceed
+    /// the delivery timeout and the margin.
+    pub fn lease_for(mut self, lease: Duration) -> Self {
+        self.config.lease_for = lease;
+        self
+    }
+
+    /// How often the process may die over an event before the event is dead; default 5.
+    pub fn max_starts(mut self, starts: u32) -> Self {
+        self.config.max_starts = starts;
+        self
+    }
+
+    /// The most events, and bytes of payload, in a run for a sink; default 500 and 4 MiB.
+    pub fn run_limits(mut self, events: usize, bytes: usize) -> Self {
+        self.config.run_events = events;
+        self.config.run_bytes = bytes;
+        self
+    }
+
+    /// Forget that an event is in flight after this time; by default never.
+    pub fn in_flight_ttl(mut self, ttl: Duration) -> Self {
+        self.config.in_flight_ttl = Some(ttl);
+        self
+    }
+
+    /// Delete events when they are done; by default they are kept.
+    pub fn delete_done(mut self) -> Self {
+        self.config.done = DoneRows::Delete;
+        self
+    }
+
+    /// Delete done events after this time, by a task of this outbox; by default they are kept for ever.
+    pub fn keep_done_for(mut self, retention: Duration) -> Self {
+        self.config.keep_done_for = Some(retention);
+        self
+    }
+
+    /// Deliver from the table only, never from memory.
+    pub fn poller_only(mut self) -> Self {
+        self.topology = Topology::PollerOnly;
+        self
+    }
+
+    /// Hand what the poller takes to `handler`, and run no dispatcher.
+    pub fn poller_handler(mut self, handler: impl PollerHandler) -> Self {
+        self.topology = Topology::OwnHandler(Arc::new(handler));
+        self
+    }
+
+    /// Only write: another process delivers.
+    pub fn writer_only(mut self) -> Self {
+        self.topology = Topology::WriterOnly;
+        self
+    }
+
+    /// Time, randomness and tasks; by default those of the current tokio runtime.
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Checks the options and starts the outbox.
+    ///
+    /// # Panics
+    /// If called outside a tokio runtime, unless [`runtime`](Self::runtime) gave another.
+    pub fn start(self) -> Result<Outbox<S>, ConfigError> {
+        if let Some(twice) = self.twice {
+            return Err(twice.into());
+        }
+        if let Some(error) = self.bad_retry {
+            return Err(error.into());
+        }
+        self.config.check()?;
+        let runtime = self.runtime.unwrap_or_else(Runtime::tokio);
+        let incarnation = runtime.random.next_u64();
+        let name = self.config.name.clone().unwrap_or_else(|| format!("{}-{incarnation:016x}", host()));
+        let parts = Parts {
+            store: Arc::new(self.store),
+            owner: Owner::new(name, incarnation),
+            meter: Arc::new(Meter::new(self.metrics)),
+            in_flight: Arc::new(InFlight::new(self.config.in_flight_ttl)),
+            shutdown: Arc::new(Shutdown::new()),
+            wake: Arc::default(),
+            registry: self.registry.unwrap_or_else(|| Arc::new(self.listeners)),
+            retry: self.retry,
+            interceptors: self.interceptors,
+            config: self.config,
+            runtime,
+        };
+        Ok(parts.assemble(self.topology, self.hook))
+    }
+}
+
+impl<S: Store> std::fmt::Debug for OutboxBuilder<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutboxBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// The name of this machine, for the generated names of instances.
+fn host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().replace('/', "-");
+    name.chars().take(64).collect()
+}

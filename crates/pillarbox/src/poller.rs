@@ -1,0 +1,255 @@
+//! The cold path: finds in the table what was not delivered from memory.
+
+mod leased;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, Notify};
+
+pub use leased::{Leased, PollerHandler};
+
+use crate::config::Config;
+use crate::dispatcher::Dispatcher;
+use crate::metrics::{Meter, add};
+use crate::runtime::Runtime;
+use crate::settler::SettlerHandle;
+use crate::shutdown::Shutdown;
+use crate::store::{Batch, EventStore, Outcome, Owner, StoreError, Take, Taken, Token, WakeUp};
+
+/// How often leases are looked for that end implausibly late.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Pause after an error, and while the settler is in trouble.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A hint that there may be something to take. Hints can be lost without harm.
+#[derive(Default)]
+pub(crate) struct Wake(Notify);
+
+impl Wake {
+    pub(crate) fn wake(&self) {
+        self.0.notify_one();
+    }
+
+    async fn woken(&self) {
+        self.0.notified().await;
+    }
+}
+
+/// Who gets what the poller takes.
+pub(crate) enum Hands {
+    Dispatcher(Arc<Dispatcher>),
+    Own(Arc<dyn PollerHandler>),
+}
+
+/// Takes due events and hands them on.
+pub(crate) struct Poller {
+    pub(crate) store: Arc<dyn EventStore>,
+    pub(crate) runtime: Runtime,
+    pub(crate) config: Config,
+    pub(crate) owner: Owner,
+    pub(crate) hands: Hands,
+    pub(crate) settler: SettlerHandle,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) shutdown: Arc<Shutdown>,
+    pub(crate) wake: Arc<Wake>,
+    /// Cycles never overlap.
+    pub(crate) cycle: Mutex<Cycle>,
+}
+
+/// What one cycle leaves for the next.
+#[derive(Default)]
+pub(crate) struct Cycle {
+    batch: usize,
+    last_sweep: Option<Duration>,
+}
+
+/// Why a cycle ended.
+enum Rest {
+    /// Nothing more is due; the next event may be, after this time.
+    Idle(Option<Duration>),
+    /// The handler takes no more for now.
+    Full,
+    /// The database is in trouble.
+    Trouble,
+}
+
+impl Poller {
+    /// Polls until the shutdown begins.
+    pub(crate) async fn run(self: Arc<Self>) {
+        if self.config.name.is_some() {
+            self.resume().await;
+        }
+        while !self.shutdown.is_draining() {
+            let rest = self.run_cycle().await.unwrap_or_else(|error| {
+                tracing::error!(%error, "the poller could not take events");
+                Rest::Trouble
+            });
+            self.rest(rest).await;
+        }
+    }
+
+    /// Passes hints of other processes on, until the shutdown begins.
+    pub(crate) async fn listen(self: Arc<Self>, others: Arc<dyn WakeUp>) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.shutdown.draining() => return,
+                () = others.changed() => self.wake.wake(),
+            }
+        }
+    }
+
+    /// One cycle: takes until nothing more is due or the handler is full.
+    pub(crate) async fn poll(&self) -> Result<(), StoreError> {
+        self.run_cycle().await.map(drop)
+    }
+
+    /// Takes over the leases that an earlier incarnation of this name left behind.
+    async fn resume(&self) {
+        while !self.shutdown.is_draining() {
+            match self.store.resume(&self.owner).await {
+                Ok(0) => return,
+                Ok(events) => return tracing::info!(events, owner = %self.owner, "took over own leases"),
+                Err(error) => tracing::error!(%error, "own leases could not be taken over; trying again"),
+            }
+            self.rest(Rest::Trouble).await;
+        }
+    }
+
+    async fn rest(&self, rest: Rest) {
+        let pause = match rest {
+            Rest::Idle(next) => next.map_or(self.config.poll_every, |next| next.min(self.config.poll_every)),
+            Rest::Full => self.config.poll_every,
+            Rest::Trouble => PAUSE.min(self.config.poll_every),
+        };
+        let room = async {
+            match (&rest, &self.hands) {
+                (Rest::Full, Hands::Dispatcher(dispatcher)) => dispatcher.queues.room().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let woken = async {
+            match rest {
+                Rest::Idle(_) => self.wake.woken().await,
+                // A hint does not help against a full queue or a broken database.
+                Rest::Full | Rest::Trouble => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.shutdown.draining() => {}
+            () = woken => {}
+            () = room => {}
+            () = self.runtime.clock.sleep(pause) => {}
+        }
+    }
+
+    async fn run_cycle(&self) -> Result<Rest, StoreError> {
+        let mut cycle = self.cycle.lock().await;
+        cycle.batch = cycle.batch.max(self.config.batch_size);
+        loop {
+            if self.shutdown.is_draining() {
+                return Ok(Rest::Idle(None));
+            }
+            // Who regains the database settles first, and takes what has expired later.
+            if self.settler.is_troubled() {
+                return Ok(Rest::Trouble);
+            }
+            let limit = self.capacity().min(cycle.batch).min(self.config.batch_limit());
+            if limit < self.worthwhile() {
+                return Ok(Rest::Full);
+            }
+            let (batch, deadline) = self.take(&mut cycle, limit).await?;
+            let full = batch.events.len() >= limit;
+            self.settler.set_loaded(full);
+            if !self.hand_on(batch.events, deadline).await {
+                return Ok(Rest::Full);
+            }
+            if !full {
+                cycle.batch = self.config.batch_size;
+                return Ok(Rest::Idle(batch.next_due_in));
+            }
+            cycle.batch = cycle.batch.saturating_mul(2).min(self.config.batch_limit());
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        match &self.hands {
+            Hands::Dispatcher(dispatcher) => dispatcher.queues.cold_room(),
+            Hands::Own(handler) => handler.capacity(),
+        }
+    }
+
+    /// The least room for which a take is made: with a statement for every place that becomes free, the
+    /// queue would be kept full at the price of a statement per event.
+    fn worthwhile(&self) -> usize {
+        match self.hands {
+            Hands::Dispatcher(_) => self.config.batch_size.min(self.config.cold_queue.div_ceil(2)),
+            Hands::Own(_) => 1,
+        }
+    }
+
+    async fn take(&self, cycle: &mut Cycle, limit: usize) -> Result<(Batch, Duration), StoreError> {
+        let now = self.runtime.clock.now();
+        let sweep = cycle.last_sweep.is_none_or(|last| now.saturating_sub(last) >= SWEEP_EVERY);
+        let take = Take {
+            owner: self.owner.clone(),
+            token: Token::from_bits(self.runtime.random.next_u64()),
+            limit,
+            lease_for: self.config.lease_for,
+            skip_recent: self.config.skip_recent,
+            sweep,
+        };
+        add(&self.meter.takes, 1);
+        let taken = self.store.take(take).await;
+        let lag = taken.as_ref().ok().map(|batch| {
+            batch.events.iter().map(|taken| taken.due_for).max().unwrap_or_default()
+        });
+        self.meter.exporter().record_oldest_lag(lag);
+        let batch = taken?;
+        if sweep {
+            cycle.last_sweep = Some(now);
+        }
+        Ok((batch, now + self.config.lease_for))
+    }
+
+    /// Hands events on until the handler refuses one; gives the rest back. False if one was refused.
+    async fn hand_on(&self, events: Vec<Taken>, deadline: Duration) -> bool {
+        let mut accepting = true;
+        for taken in events {
+            if let Some(error) = self.unfit(&taken) {
+                tracing::error!(event_id = taken.event_id, error, "this event cannot be delivered");
+                self.settle(&taken, Outcome::Dead { error, spent: false }).await;
+            } else if !accepting || !self.hand_over(&taken, deadline) {
+                accepting = false;
+                self.settle(&taken, Outcome::Released).await;
+            }
+        }
+        accepting
+    }
+
+    /// Why an event must not be tried at all, if so.
+    fn unfit(&self, taken: &Taken) -> Option<String> {
+        let starts = taken.lease.starts;
+        match &taken.event {
+            Err(reason) => Some(format!("the row cannot be decoded: {reason}")),
+            Ok(_) if starts >= self.config.max_starts => {
+                Some(format!("the process died {starts} times while it delivered this event"))
+            }
+            Ok(_) => None,
+        }
+    }
+
+    fn hand_over(&self, taken: &Taken, deadline: Duration) -> bool {
+        let Ok(event) = &taken.event else { return true };
+        match &self.hands {
+            Hands::Dispatcher(dispatcher) => dispatcher.enqueue_cold(taken, event, deadline),
+            Hands::Own(handler) => handler.handle(Leased::new(taken, event, self.settler.clone())),
+        }
+    }
+
+    async fn settle(&self, taken: &Taken, outcome: Outcome) {
+        self.settler.settle(&taken.event_id, taken.lease, outcome).await;
+    }
+}

@@ -1,0 +1,233 @@
+//! Records what became of events, in batches, apart from delivery.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::dispatcher::InFlight;
+use crate::metrics::{Meter, add};
+use crate::runtime::Runtime;
+use crate::shutdown::Shutdown;
+use crate::store::{DoneRows, EventStore, Lease, Outcome, Settlement, StoreError};
+
+/// The most outcomes in one write.
+const MAX_BATCH: usize = 500;
+/// How long outcomes are gathered under load.
+const GATHER_FOR: Duration = Duration::from_millis(20);
+/// Pauses between tries while the database is away: doubled from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Where outcomes are handed in.
+#[derive(Clone)]
+pub(crate) struct SettlerHandle {
+    entries: mpsc::Sender<Entry>,
+    state: Arc<SettlerState>,
+}
+
+#[derive(Default)]
+struct SettlerState {
+    /// The last write failed and is being tried again.
+    troubled: AtomicBool,
+    /// Events wait, so gathering outcomes pays.
+    loaded: AtomicBool,
+}
+
+enum Entry {
+    Settle { event_id: String, settlement: Settlement },
+    Flush(oneshot::Sender<()>),
+}
+
+impl SettlerHandle {
+    /// Hands in an outcome; waits while the settler is behind.
+    pub(crate) async fn settle(&self, event_id: &str, lease: Lease, outcome: Outcome) {
+        let settlement = Settlement { lease, outcome };
+        // The settler is gone only when the process is.
+        let _ = self.entries.send(Entry::Settle { event_id: event_id.to_owned(), settlement }).await;
+    }
+
+    /// Waits until everything that was handed in before is recorded.
+    pub(crate) async fn flush(&self) {
+        let (flushed, done) = oneshot::channel();
+        if self.entries.send(Entry::Flush(flushed)).await.is_ok() {
+            let _ = done.await;
+        }
+    }
+
+    /// Whether the database could not be written the last time.
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.state.troubled.load(Ordering::Relaxed)
+    }
+
+    /// Says whether events wait in a queue or in the table.
+    pub(crate) fn set_loaded(&self, loaded: bool) {
+        self.state.loaded.store(loaded, Ordering::Relaxed);
+    }
+}
+
+/// The task that writes outcomes.
+pub(crate) struct Settler {
+    pub(crate) store: Arc<dyn EventStore>,
+    pub(crate) runtime: Runtime,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) shutdown: Arc<Shutdown>,
+    pub(crate) done: DoneRows,
+}
+
+impl Settler {
+    /// Starts the task, with room for `capacity` outcomes.
+    pub(crate) fn start(self, capacity: usize) -> SettlerHandle {
+        let (sender, receiver) = mpsc::channel(capacity);
+        let state = Arc::<SettlerState>::default();
+        let runtime = self.runtime.clone();
+        runtime.spawner.spawn("settler", Box::pin(self.run(receiver, state.clone())));
+        SettlerHandle { entries: sender, state }
+    }
+
+    async fn run(self, mut entries: mpsc::Receiver<Entry>, state: Arc<SettlerState>) {
+        let mut batch = Vec::new();
+        let mut flushes = Vec::new();
+        while let Some(entry) = entries.recv().await {
+            sort_in(entry, &mut batch, &mut flushes);
+            self.gather(&mut entries, &mut batch, &mut flushes, &state).await;
+            self.write(std::mem::take(&mut batch), &state).await;
+            for flush in flushes.drain(..) {
+                // Nobody may be waiting any more.
+                let _ = flush.send(());
+            }
+        }
+    }
+
+    /// Takes along what else is there; under load, and unless someone waits, what comes in a moment too.
+    async fn gather(
+        &self,
+        entries: &mut mpsc::Receiver<Entry>,
+        batch: &mut Vec<(String, Settlement)>,
+        flushes: &mut Vec<oneshot::Sender<()>>,
+        state: &SettlerState,
+    ) {
+        let mut patience = None;
+        while batch.len() < MAX_BATCH && flushes.is_empty() {
+            if let Ok(entry) = entries.try_recv() {
+                sort_in(entry, batch, flushes);
+                continue;
+            }
+            if !state.loaded.load(Ordering::Relaxed) {
+                return;
+            }
+            let patience = patience.get_or_insert_with(|| self.runtime.clock.sleep(GATHER_FOR));
+            tokio::select! {
+                biased;
+                entry = entries.recv() => match entry {
+                    Some(entry) => sort_in(entry, batch, flushes),
+                    None => return,
+                },
+                () = patience => return,
+            }
+        }
+    }
+
+    /// Writes a batch, again and again until it is recorded, bisected where the database refuses.
+    async fn write(&self, batch: Vec<(String, Settlement)>, state: &SettlerState) {
+        let mut parts = vec![batch];
+        let mut repeat = false;
+        let mut pause = FIRST_PAUSE;
+        while let Some(part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            let settlements: Vec<_> = part.iter().map(|(_, settlement)| self.newest(settlement)).collect();
+            match self.store.settle(&settlements, self.done).await {
+                Ok(lost) => {
+                    self.recorded(&part, &lost, repeat);
+                    state.troubled.store(false, Ordering::Relaxed);
+                }
+                Err(error) if error.is_transient() => {
+                    if self.shutdown.is_over() {
+                        return self.give_up(parts.into_iter().flatten().chain(part), &error);
+                    }
+                    tracing::error!(%error, outcomes = part.len(), "outcomes could not be recorded; trying again");
+                    state.troubled.store(true, Ordering::Relaxed);
+                    repeat = true;
+                    parts.push(part);
+                    self.pause(pause).await;
+                    pause = (pause * 2).min(LAST_PAUSE);
+                }
+                Err(error) if part.len() == 1 => self.give_up(part.into_iter(), &error),
+                Err(_) => {
+                    let mut first = part;
+                    let second = first.split_off(first.len() / 2);
+                    parts.extend([second, first]);
+                }
+            }
+        }
+    }
+
+    /// The settlement under the newest lease: the event may have been taken anew by this very instance.
+    fn newest(&self, settlement: &Settlement) -> Settlement {
+        Settlement { lease: self.in_flight.newest(settlement.lease), outcome: settlement.outcome.clone() }
+    }
+
+    async fn pause(&self, pause: Duration) {
+        tokio::select! {
+            biased;
+            () = self.shutdown.over() => {}
+            () = self.runtime.clock.sleep(pause) => {}
+        }
+    }
+
+    fn recorded(&self, part: &[(String, Settlement)], lost: &[i64], repeat: bool) {
+        add(&self.meter.settle_batches, 1);
+        for (event_id, Settlement { lease, outcome }) in part {
+            self.in_flight.leave(lease.seq);
+            if lost.contains(&lease.seq) {
+                // After a lost answer nobody can tell "applied" from "lost".
+                if !repeat {
+                    add(&self.meter.lost_leases, 1);
+                    tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
+                }
+                continue;
+            }
+            self.count(event_id, outcome);
+        }
+    }
+
+    fn count(&self, event_id: &str, outcome: &Outcome) {
+        match outcome {
+            Outcome::Done => {
+                add(&self.meter.done, 1);
+                self.meter.exporter().increment_dispatch_success();
+            }
+            Outcome::Dead { error, .. } => {
+                add(&self.meter.dead, 1);
+                self.meter.exporter().increment_dispatch_dead();
+                tracing::error!(%event_id, %error, "event is dead");
+            }
+            Outcome::Released => add(&self.meter.released, 1),
+            Outcome::Retry { .. } | Outcome::Aside { .. } => {}
+        }
+        if outcome.spends() {
+            add(&self.meter.failed, 1);
+            self.meter.exporter().increment_dispatch_failure();
+        }
+    }
+
+    /// Leaves outcomes unrecorded: their leases will end, and the events come again.
+    fn give_up(&self, part: impl Iterator<Item = (String, Settlement)>, error: &StoreError) {
+        for (event_id, settlement) in part {
+            self.in_flight.leave(settlement.lease.seq);
+            let outcome = &settlement.outcome;
+            tracing::error!(%event_id, ?outcome, %error, "an outcome was not recorded; the event will come again");
+        }
+    }
+}
+
+fn sort_in(entry: Entry, batch: &mut Vec<(String, Settlement)>, flushes: &mut Vec<oneshot::Sender<()>>) {
+    match entry {
+        Entry::Settle { event_id, settlement } => batch.push((event_id, settlement)),
+        Entry::Flush(flush) => flushes.push(flush),
+    }
+}
