@@ -42,7 +42,7 @@ impl StoreHarness for MemoryHarness {
     }
 
     async fn commit(&self, tx: MemoryTransaction) {
-        tx.commit().unwrap();
+        tx.commit().expect("the transaction commits");
     }
 
     async fn rollback(&self, tx: MemoryTransaction) {

@@ -143,3 +143,96 @@ impl TxStore for MemoryStore {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Administration, Status};
+
+    fn order_placed(id: &str) -> Event {
+        Event::builder("OrderPlaced").id(id).json_text("{}").build().unwrap()
+    }
+
+    async fn insert(store: &MemoryStore, tx: &mut MemoryTransaction, id: &str) -> Result<(), InsertError> {
+        store.insert(tx.connection(), &[order_placed(id)], None).await
+    }
+
+    async fn seq_of(store: &MemoryStore, id: &str) -> Option<i64> {
+        store.find(id).await.unwrap().map(|row| row.seq)
+    }
+
+    #[tokio::test]
+    async fn commits_may_come_in_another_order_than_numbers() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (store.open(), store.open());
+        insert(&store, &mut first, "order-1").await.unwrap();
+        insert(&store, &mut second, "order-2").await.unwrap();
+
+        second.commit().unwrap();
+        assert_eq!((seq_of(&store, "order-1").await, seq_of(&store, "order-2").await), (None, Some(2)));
+        first.commit().unwrap();
+
+        assert_eq!(seq_of(&store, "order-1").await, Some(1));
+    }
+
+    #[tokio::test]
+    async fn rollback_leaves_a_gap() {
+        let store = MemoryStore::new();
+        let mut tx = store.open();
+        insert(&store, &mut tx, "order-1").await.unwrap();
+        tx.rollback();
+
+        let mut tx = store.open();
+        insert(&store, &mut tx, "order-2").await.unwrap();
+        tx.commit().unwrap();
+
+        assert_eq!(seq_of(&store, "order-2").await, Some(2));
+    }
+
+    #[tokio::test]
+    async fn second_commit_of_an_id_is_rolled_back_as_a_whole() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (store.open(), store.open());
+        insert(&store, &mut first, "order-1").await.unwrap();
+        insert(&store, &mut second, "order-2").await.unwrap();
+        insert(&store, &mut second, "order-1").await.unwrap();
+        first.commit().unwrap();
+
+        let refused = second.commit();
+
+        assert!(matches!(refused, Err(CommitError::RolledBack { .. })), "{refused:?}");
+        assert_eq!(seq_of(&store, "order-1").await, Some(1));
+        assert_eq!(seq_of(&store, "order-2").await, None);
+    }
+
+    /// W13: the `Ok` of a commit proves nothing.
+    #[tokio::test]
+    async fn aborted_transaction_answers_ok_and_rolls_back() {
+        let store = MemoryStore::new();
+        let mut tx = store.open();
+        insert(&store, &mut tx, "order-1").await.unwrap();
+
+        tx.connection().abort_silently();
+        let refused = insert(&store, &mut tx, "order-2").await;
+
+        assert!(matches!(refused, Err(InsertError::Store(StoreError::Refused { .. }))), "{refused:?}");
+        tx.commit().unwrap();
+        assert_eq!(seq_of(&store, "order-1").await, None);
+    }
+
+    #[tokio::test]
+    async fn savepoint_saves_an_aborted_transaction() {
+        let store = MemoryStore::new();
+        let mut tx = store.open();
+        insert(&store, &mut tx, "order-1").await.unwrap();
+        let savepoint = tx.connection().savepoint();
+        insert(&store, &mut tx, "order-2").await.unwrap();
+        tx.connection().abort_silently();
+
+        tx.connection().rollback_to(savepoint);
+        tx.commit().unwrap();
+
+        assert_eq!(store.find("order-1").await.unwrap().unwrap().status, Ok(Status::New));
+        assert_eq!(seq_of(&store, "order-2").await, None);
+    }
+}
