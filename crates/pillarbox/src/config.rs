@@ -103,6 +103,12 @@ impl Config {
         self.delivery_timeout + self.margin
     }
 
+    /// The least room in the cold queue for which a take is made: with a statement for every place that
+    /// becomes free, the queue would be kept full at the price of a statement per event.
+    pub(crate) fn worthwhile_room(&self) -> usize {
+        self.batch_size.min(self.cold_queue.div_ceil(2))
+    }
+
     /// The most events in one take.
     pub(crate) fn batch_limit(&self) -> usize {
         self.max_batch.unwrap_or(usize::MAX).max(self.batch_size)
@@ -119,8 +125,14 @@ impl Config {
         ] {
             require(value > 0, option, value, "it must be at least 1")?;
         }
-        for (option, value) in [("delivery_timeout", self.delivery_timeout), ("poll_every", self.poll_every)] {
-            require(value > Duration::ZERO, option, format_args!("{value:?}"), "it must be longer than zero")?;
+        for (option, value) in [("delivery_timeout", self.delivery_timeout), ("poll_every", self.poll_every)]
+        {
+            require(
+                value > Duration::ZERO,
+                option,
+                format_args!("{value:?}"),
+                "it must be longer than zero",
+            )?;
         }
         require(self.max_starts > 0, "max_starts", self.max_starts, "it must be at least 1")?;
         if let Some(max) = self.max_batch {
@@ -144,7 +156,9 @@ impl Config {
             lease > needed,
             "lease_for",
             &shown,
-            format_args!("it must exceed `delivery_timeout` and `margin`, together {needed:?}, or an event is taken by another while its listener runs"),
+            format_args!(
+                "it must exceed `delivery_timeout` and `margin`, together {needed:?}, or an event is taken by another while its listener runs"
+            ),
         )?;
         require(lease <= LONGEST_LEASE, "lease_for", &shown, format_args!("at most {LONGEST_LEASE:?}"))?;
         require(

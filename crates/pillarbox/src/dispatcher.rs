@@ -7,6 +7,7 @@ mod run;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use in_flight::InFlight;
 pub(crate) use panic::{CatchPanic, quietly};
@@ -41,6 +42,8 @@ pub(crate) struct Dispatcher {
     pub(crate) shutdown: Arc<Shutdown>,
     /// Deliveries share it; a suspect has it alone.
     pub(crate) floor: RwLock<()>,
+    /// Suspects that are queued or running.
+    pub(crate) suspects: AtomicUsize,
 }
 
 impl Dispatcher {
@@ -76,14 +79,21 @@ impl Dispatcher {
             return true;
         }
         let item = self.item(event.clone(), taken.lease, taken.created_at, Source::Cold, deadline);
+        let suspect = item.is_suspect();
         let queued = self.queues.push_cold(item).is_ok();
         if queued {
+            self.suspects.fetch_add(usize::from(suspect), Ordering::Relaxed);
             add(&self.meter.cold_enqueued, 1);
             self.meter.exporter().increment_cold_enqueued();
         } else {
             self.in_flight.leave(taken.lease.seq);
         }
         queued
+    }
+
+    /// Whether a suspect may be taken: no other is here, and nothing waits that would die with it.
+    pub(crate) fn has_room_for_suspect(&self) -> bool {
+        self.suspects.load(Ordering::Relaxed) == 0 && self.queues.depths().1 == 0
     }
 
     /// Closes the queues and gives back, unspent, what was not begun.

@@ -22,6 +22,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Pause after an error, and while the settler is in trouble.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The shortest rest: what databases count time in.
+const TICK: Duration = Duration::from_millis(1);
+
 /// A hint that there may be something to take. Hints can be lost without harm.
 #[derive(Default)]
 pub(crate) struct Wake(Notify);
@@ -62,6 +65,8 @@ pub(crate) struct Poller {
 pub(crate) struct Cycle {
     batch: usize,
     last_sweep: Option<Duration>,
+    /// Suspects were found: they are taken one by one, so that none dies of another's fault.
+    careful: bool,
 }
 
 /// Why a cycle ended.
@@ -119,7 +124,10 @@ impl Poller {
 
     async fn rest(&self, rest: Rest) {
         let pause = match rest {
-            Rest::Idle(next) => next.map_or(self.config.poll_every, |next| next.min(self.config.poll_every)),
+            // Events that are due but too recent to be taken must not keep the poller busy.
+            Rest::Idle(next) => next
+                .map_or(self.config.poll_every, |next| next.max(self.config.skip_recent).max(TICK))
+                .min(self.config.poll_every),
             Rest::Full => self.config.poll_every,
             Rest::Trouble => PAUSE.min(self.config.poll_every),
         };
@@ -156,13 +164,11 @@ impl Poller {
             if self.settler.is_troubled() {
                 return Ok(Rest::Trouble);
             }
-            let limit = self.capacity().min(cycle.batch).min(self.config.batch_limit());
-            if limit < self.worthwhile() {
-                return Ok(Rest::Full);
-            }
-            let (batch, deadline) = self.take(&mut cycle, limit).await?;
+            let Some(limit) = self.limit(&cycle) else { return Ok(Rest::Full) };
+            let (mut batch, deadline) = self.take(&mut cycle, limit).await?;
             let full = batch.events.len() >= limit;
             self.settler.set_loaded(full);
+            self.beware(&mut cycle, &mut batch.events).await;
             if !self.hand_on(batch.events, deadline).await {
                 return Ok(Rest::Full);
             }
@@ -174,19 +180,34 @@ impl Poller {
         }
     }
 
-    fn capacity(&self) -> usize {
-        match &self.hands {
-            Hands::Dispatcher(dispatcher) => dispatcher.queues.cold_room(),
-            Hands::Own(handler) => handler.capacity(),
+    /// How many events to take; `None` while it is not worth a statement.
+    fn limit(&self, cycle: &Cycle) -> Option<usize> {
+        if cycle.careful {
+            let free = match &self.hands {
+                Hands::Dispatcher(dispatcher) => dispatcher.has_room_for_suspect(),
+                Hands::Own(handler) => handler.capacity() > 0,
+            };
+            return free.then_some(1);
         }
+        let (room, worthwhile) = match &self.hands {
+            Hands::Dispatcher(dispatcher) => (dispatcher.queues.cold_room(), self.config.worthwhile_room()),
+            Hands::Own(handler) => (handler.capacity(), 1),
+        };
+        let limit = room.min(cycle.batch).min(self.config.batch_limit());
+        (limit >= worthwhile).then_some(limit)
     }
 
-    /// The least room for which a take is made: with a statement for every place that becomes free, the
-    /// queue would be kept full at the price of a statement per event.
-    fn worthwhile(&self) -> usize {
-        match self.hands {
-            Hands::Dispatcher(_) => self.config.batch_size.min(self.config.cold_queue.div_ceil(2)),
-            Hands::Own(_) => 1,
+    /// Gives suspects back that came in company; from then on events are taken one by one until none of
+    /// them is a suspect.
+    async fn beware(&self, cycle: &mut Cycle, events: &mut Vec<Taken>) {
+        let is_suspect = |taken: &Taken| (2..self.config.max_starts).contains(&taken.lease.starts);
+        cycle.careful = events.iter().any(is_suspect);
+        if events.len() > 1 {
+            let (suspects, rest) = std::mem::take(events).into_iter().partition(is_suspect);
+            *events = rest;
+            for suspect in &suspects as &Vec<Taken> {
+                self.settle(suspect, Outcome::Released).await;
+            }
         }
     }
 
@@ -203,9 +224,10 @@ impl Poller {
         };
         add(&self.meter.takes, 1);
         let taken = self.store.take(take).await;
-        let lag = taken.as_ref().ok().map(|batch| {
-            batch.events.iter().map(|taken| taken.due_for).max().unwrap_or_default()
-        });
+        let lag = taken
+            .as_ref()
+            .ok()
+            .map(|batch| batch.events.iter().map(|taken| taken.due_for).max().unwrap_or_default());
         self.meter.exporter().record_oldest_lag(lag);
         let batch = taken?;
         if sweep {

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::dispatcher::InFlight;
 use crate::metrics::{Meter, add};
+use crate::poller::Wake;
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
 use crate::store::{DoneRows, EventStore, Lease, Outcome, Settlement, StoreError};
@@ -74,6 +75,8 @@ pub(crate) struct Settler {
     pub(crate) meter: Arc<Meter>,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) shutdown: Arc<Shutdown>,
+    /// The poller, which must know of events that become due before it would look.
+    pub(crate) wake: Arc<Wake>,
     pub(crate) done: DoneRows,
 }
 
@@ -181,6 +184,9 @@ impl Settler {
 
     fn recorded(&self, part: &[(String, Settlement)], lost: &[i64], repeat: bool) {
         add(&self.meter.settle_batches, 1);
+        if part.iter().any(|(_, settlement)| settlement.outcome.comes_again()) {
+            self.wake.wake();
+        }
         for (event_id, Settlement { lease, outcome }) in part {
             self.in_flight.leave(lease.seq);
             if lost.contains(&lease.seq) {

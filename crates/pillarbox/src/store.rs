@@ -164,6 +164,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether the event waits to be taken again.
+    pub fn comes_again(&self) -> bool {
+        matches!(self, Self::Retry { .. } | Self::Aside { .. } | Self::Released)
+    }
+
     /// Whether this outcome counts as an attempt.
     pub fn spends(&self) -> bool {
         matches!(self, Self::Retry { spent: true, .. } | Self::Dead { spent: true, .. })

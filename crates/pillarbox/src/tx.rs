@@ -113,7 +113,8 @@ impl<S: TxStore> Tx<S> {
     /// Commits. Cancelling the returned future does not stop the commit, nor what follows it.
     pub async fn commit(mut self) -> Result<(), CommitError> {
         if self.cut {
-            let reason = "a write on this transaction was cancelled half-way; write again in a new transaction";
+            let reason =
+                "a write on this transaction was cancelled half-way; write again in a new transaction";
             // Dropping rolls back.
             return Err(CommitError::RolledBack { reason: reason.to_owned(), source: None });
         }

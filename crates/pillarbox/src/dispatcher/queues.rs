@@ -37,6 +37,16 @@ pub(crate) enum Work {
     Run(Arc<Destination>, Vec<Item>),
 }
 
+impl Work {
+    /// Whether this is a suspect; it comes alone.
+    pub(crate) fn is_suspect(&self) -> bool {
+        match self {
+            Self::One(item) => item.is_suspect(),
+            Self::Run(_, items) => items.iter().any(Item::is_suspect),
+        }
+    }
+}
+
 /// The two queues.
 pub(crate) struct Queues {
     state: Mutex<State>,
@@ -50,6 +60,8 @@ struct Limits {
     cold: usize,
     run_events: usize,
     run_bytes: usize,
+    /// The room in the cold queue from which on a take is worth its statement.
+    worthwhile: usize,
 }
 
 #[derive(Default)]
@@ -70,6 +82,7 @@ impl Queues {
             cold: config.cold_queue,
             run_events: config.run_events,
             run_bytes: config.run_bytes,
+            worthwhile: config.worthwhile_room(),
         };
         Self { state: Mutex::default(), work: Notify::new(), room: Notify::new(), limits }
     }
@@ -124,9 +137,14 @@ impl Queues {
         (state.hot.len() + state.promised, state.cold.len())
     }
 
-    /// Completes when the cold queue may have more room than before.
+    /// Completes when the cold queue may have enough room for a take.
     pub(crate) async fn room(&self) {
         self.room.notified().await;
+    }
+
+    /// Says that it is worth looking for room again.
+    pub(crate) fn look_again(&self) {
+        self.room.notify_one();
     }
 
     /// The next thing to do; `None` once the queues are closed.
@@ -143,8 +161,11 @@ impl Queues {
                     if state.hot.len() + state.cold.len() > 0 {
                         self.work.notify_one();
                     }
+                    let room = self.limits.cold - state.cold.len();
                     drop(state);
-                    self.room.notify_one();
+                    if room >= self.limits.worthwhile {
+                        self.room.notify_one();
+                    }
                     return Some(work);
                 }
             }
@@ -162,10 +183,6 @@ impl Queues {
         self.work.notify_one();
         self.room.notify_one();
         hot.into_iter().chain(cold).collect()
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().closed
     }
 
     /// The leases of waiting events that end before `moment`.

@@ -34,8 +34,7 @@ impl Dispatcher {
     pub(super) async fn deliver_run(&self, destination: &Arc<Destination>, items: Vec<Item>) {
         let items = self.admitted(items).await;
         let (run, mut answers) = Run::new(items.iter().map(|item| item.delivery.clone()).collect());
-        let mut open =
-            Open { left: items.len(), items: items.into_iter().map(Some).collect(), pause: None };
+        let mut open = Open { left: items.len(), items: items.into_iter().map(Some).collect(), pause: None };
 
         let end = self.publish(destination, &run, &mut answers, &mut open).await;
         // Answers that came together with the end still count.

@@ -1,6 +1,7 @@
 //! A worker: takes an event, delivers it, hands in the outcome.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::queues::Work;
@@ -36,32 +37,30 @@ impl Dispatcher {
             let (hot, cold) = self.queues.depths();
             self.meter.exporter().record_queue_depths(hot, cold);
             self.settler.set_loaded(hot + cold > 0);
+            let suspect = work.is_suspect();
+            let floor = self.share_floor(suspect).await;
             match work {
-                Work::One(item) => self.deliver_alone_if_suspect(item).await,
+                Work::One(item) => {
+                    for item in self.with_live_leases(vec![item]).await {
+                        self.deliver(&item).await;
+                    }
+                }
                 Work::Run(destination, items) => {
-                    let alone = items.iter().any(Item::is_suspect);
-                    let _floor = self.share_floor(alone).await;
                     let items = self.with_live_leases(items).await;
                     self.deliver_run(&destination, items).await;
                 }
             }
-        }
-    }
-
-    async fn deliver_alone_if_suspect(&self, item: Item) {
-        let _floor = self.share_floor(item.is_suspect()).await;
-        for item in self.with_live_leases(vec![item]).await {
-            self.deliver(&item).await;
+            drop(floor);
+            if suspect {
+                self.suspects.fetch_sub(1, Ordering::Relaxed);
+                self.queues.look_again();
+            }
         }
     }
 
     /// A share of the floor, or all of it for a suspect.
     async fn share_floor(&self, alone: bool) -> Floor<'_> {
-        if alone {
-            Floor::Alone(self.floor.write().await)
-        } else {
-            Floor::Shared(self.floor.read().await)
-        }
+        if alone { Floor::Alone(self.floor.write().await) } else { Floor::Shared(self.floor.read().await) }
     }
 
     /// Those of `items` whose lease lasts for a delivery, renewed where it would not.
@@ -179,9 +178,15 @@ impl Dispatcher {
                     tracing::warn!(event_id = delivery.id(), %error, "an interceptor failed after the event");
                 }
                 Some(Err(panic)) => {
-                    tracing::warn!(event_id = delivery.id(), panic, "an interceptor panicked after the event");
+                    tracing::warn!(
+                        event_id = delivery.id(),
+                        panic,
+                        "an interceptor panicked after the event"
+                    );
                 }
-                None => tracing::warn!(event_id = delivery.id(), "an interceptor took too long after the event"),
+                None => {
+                    tracing::warn!(event_id = delivery.id(), "an interceptor took too long after the event")
+                }
             }
         }
     }

@@ -34,11 +34,7 @@ impl Engine {
     /// The lease that rows are born with, while there is a hot queue behind them.
     pub(super) fn birth(&self) -> Option<Birth> {
         let hot = self.hot.as_ref().filter(|hot| hot.is_open())?;
-        Some(Birth {
-            owner: self.owner.clone(),
-            token: hot.token(),
-            lease_for: self.config.birth_lease(),
-        })
+        Some(Birth { owner: self.owner.clone(), token: hot.token(), lease_for: self.config.birth_lease() })
     }
 
     /// When a lease given at birth now ends at the earliest, by the local clock.
@@ -59,12 +55,18 @@ impl Engine {
     /// Stops in order: intake, queues, what runs, outcomes.
     pub(super) async fn close(&self) {
         self.shutdown.drain();
-        if let Some(dispatcher) = &self.dispatcher {
-            dispatcher.release_queued().await;
-        }
+        let drained = async {
+            if let Some(dispatcher) = &self.dispatcher {
+                dispatcher.release_queued().await;
+            }
+            self.all_ended().await;
+        };
         let limit = self.config.drain_timeout;
-        if self.runtime.timeout(limit, self.all_ended()).await.is_none() {
-            tracing::warn!(?limit, "the drain timeout passed; what still runs is cut off and will come again");
+        if self.runtime.timeout(limit, drained).await.is_none() {
+            tracing::warn!(
+                ?limit,
+                "the drain timeout passed; what still runs is cut off and will come again"
+            );
         }
         self.shutdown.cut();
         let last_words = async {
@@ -88,7 +90,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shutdown.drain();
-        if let Some(dispatcher) = self.dispatcher.take() {
+        if let Some(dispatcher) = self.dispatcher.take().filter(|_| !self.shutdown.is_over()) {
             let shutdown = self.shutdown.clone();
             let (clock, limit) = (self.runtime.clock.clone(), self.config.drain_timeout);
             let drain = async move {

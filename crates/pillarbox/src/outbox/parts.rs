@@ -1,6 +1,7 @@
 //! The parts of an outbox, and how a topology puts them together.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::{Mutex, RwLock, mpsc};
 
@@ -61,8 +62,7 @@ impl<S: Store> Parts<S> {
             Topology::OwnHandler(handler) => Some(Hands::Own(handler)),
             _ => dispatcher.clone().map(Hands::Dispatcher),
         };
-        let poller =
-            hands.zip(settler.clone()).map(|(hands, settler)| Arc::new(self.poller(hands, settler)));
+        let poller = hands.zip(settler.clone()).map(|(hands, settler)| Arc::new(self.poller(hands, settler)));
 
         if let Some(dispatcher) = &dispatcher {
             dispatcher.start(&alive);
@@ -75,8 +75,7 @@ impl<S: Store> Parts<S> {
             self.spawn("wake-up", &alive, Box::pin(poller.clone().listen(self.store.clone())));
         }
         if let Some(keep_for) = self.config.keep_done_for {
-            let task =
-                purge::run(self.store.clone(), self.runtime.clone(), self.shutdown.clone(), keep_for);
+            let task = purge::run(self.store.clone(), self.runtime.clone(), self.shutdown.clone(), keep_for);
             self.spawn("purge", &alive, Box::pin(task));
         }
         let wake = poller.as_ref().map(|_| self.wake.clone());
@@ -103,6 +102,7 @@ impl<S: Store> Parts<S> {
             meter: self.meter.clone(),
             in_flight: self.in_flight.clone(),
             shutdown: self.shutdown.clone(),
+            wake: self.wake.clone(),
             done: self.config.done,
         };
         settler.start(self.config.hot_queue.saturating_add(self.config.cold_queue).min(10_000))
@@ -122,6 +122,7 @@ impl<S: Store> Parts<S> {
             meter: self.meter.clone(),
             shutdown: self.shutdown.clone(),
             floor: RwLock::new(()),
+            suspects: AtomicUsize::new(0),
         })
     }
 

@@ -38,7 +38,9 @@ pub enum StoreError {
         needed: u32,
     },
     /// The outbox tables are newer than this program.
-    #[error("the outbox table is at version {found}, this build knows versions up to {known}; use a newer build")]
+    #[error(
+        "the outbox table is at version {found}, this build knows versions up to {known}; use a newer build"
+    )]
     NewerSchema {
         /// The version of the tables.
         found: u32,
