@@ -8,6 +8,7 @@ mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 pub(crate) use in_flight::InFlight;
 pub(crate) use panic::{CatchPanic, quietly};
@@ -24,7 +25,7 @@ use crate::retry::RetryPolicy;
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{EventStore, Outcome, Taken};
+use crate::store::{EventStore, Lease, Outcome};
 use crate::{Delivery, Event, Timestamp};
 
 /// What the workers share: queues in front of them, routes, policies, and the settler behind them.
@@ -63,10 +64,10 @@ impl Dispatcher {
     pub(crate) fn item(
         &self,
         event: Event,
-        lease: crate::store::Lease,
+        lease: Lease,
         created_at: Timestamp,
         source: Source,
-        deadline: std::time::Duration,
+        deadline: Duration,
     ) -> Item {
         let target = self.registry.route(&event);
         let delivery = Delivery::new(event, lease.attempts.saturating_add(1), created_at, source);
@@ -74,11 +75,17 @@ impl Dispatcher {
     }
 
     /// Queues an event from the table; false when the cold queue is full or closed.
-    pub(crate) fn enqueue_cold(&self, taken: &Taken, event: &Event, deadline: std::time::Duration) -> bool {
-        if !self.in_flight.admit(taken.lease, self.runtime.clock.now()) {
+    pub(crate) fn enqueue_cold(
+        &self,
+        event: &Event,
+        lease: Lease,
+        created_at: Timestamp,
+        deadline: Duration,
+    ) -> bool {
+        if !self.in_flight.admit(lease, self.runtime.clock.now()) {
             return true;
         }
-        let item = self.item(event.clone(), taken.lease, taken.created_at, Source::Cold, deadline);
+        let item = self.item(event.clone(), lease, created_at, Source::Cold, deadline);
         let suspect = item.is_suspect();
         let queued = self.queues.push_cold(item).is_ok();
         if queued {
@@ -86,7 +93,7 @@ impl Dispatcher {
             add(&self.meter.cold_enqueued, 1);
             self.meter.exporter().increment_cold_enqueued();
         } else {
-            self.in_flight.leave(taken.lease.seq);
+            self.in_flight.leave(lease.seq);
         }
         queued
     }

@@ -97,6 +97,20 @@ impl HotPath {
         }
     }
 
+    /// Takes in one event if there is a place for it.
+    pub(crate) fn offer(&self, born: Born) -> bool {
+        let mut waiting = self.lock();
+        let promised = !waiting.closed && self.dispatcher.queues.promise_hot();
+        if promised {
+            add(&self.dispatcher.meter.hot_enqueued, 1);
+            self.dispatcher.meter.exporter().increment_hot_enqueued();
+            waiting.promised.push(born);
+            drop(waiting);
+            self.arrived.notify_one();
+        }
+        promised
+    }
+
     /// Reads back what arrives, until the shutdown begins.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {

@@ -14,6 +14,7 @@ use lifecycle::Engine;
 use crate::ambient::{self, CurrentTx, NoTransaction, TransactionError};
 use crate::hot::Born;
 use crate::metrics::Counts;
+use crate::poller::Leased;
 use crate::store::{Administration, Birth, InsertError, StoreError, TxStore, WakeUp};
 use crate::tx::{AfterCommit, Tx, Written};
 use crate::{Event, EventError, EventType, IntoEvent};
@@ -205,6 +206,24 @@ impl<S: Store> Outbox<S> {
     pub async fn write_current(&self, event: impl IntoEvent) -> Result<String, WriteError> {
         let mut tx = self.current().await.map_err(WriteError::NoTransaction)?;
         self.write(&mut tx, event).await
+    }
+
+    /// Offers a committed event to the hot queue, as a commit does; false when it is full, closed or absent.
+    ///
+    /// It is delivered from memory only if its row is found under a lease that this outbox gave it at birth.
+    pub fn enqueue_hot(&self, event: Event) -> bool {
+        self.shared.engine.enqueue_hot(event)
+    }
+
+    /// Hands an event that a [`PollerHandler`](crate::PollerHandler) got to the workers of this outbox, which
+    /// settle it in its stead; gives it back when the cold queue is full, closed or absent.
+    pub fn enqueue_cold(&self, event: Leased) -> Result<(), Leased> {
+        if self.shared.engine.enqueue_cold(&event) { Ok(()) } else { Err(event) }
+    }
+
+    /// Whether the cold queue can take an event.
+    pub fn has_cold_capacity(&self) -> bool {
+        self.shared.engine.has_cold_capacity()
     }
 
     /// What this outbox has counted since it was started.

@@ -266,8 +266,10 @@ impl Poller {
     fn hand_over(&self, taken: &Taken, deadline: Duration) -> bool {
         let Ok(event) = &taken.event else { return true };
         match &self.hands {
-            Hands::Dispatcher(dispatcher) => dispatcher.enqueue_cold(taken, event, deadline),
-            Hands::Own(handler) => handler.handle(Leased::new(taken, event, self.settler.clone())),
+            Hands::Dispatcher(dispatcher) => {
+                dispatcher.enqueue_cold(event, taken.lease, taken.created_at, deadline)
+            }
+            Hands::Own(handler) => handler.handle(Leased::new(taken, event, deadline, self.settler.clone())),
         }
     }
 

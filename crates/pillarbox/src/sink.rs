@@ -106,8 +106,10 @@ impl Run {
 #[derive(Clone)]
 pub struct MemorySink {
     published: Arc<Mutex<Vec<Delivery>>>,
-    verdict: Arc<dyn Fn(&Delivery) -> Result<(), SinkError> + Send + Sync>,
+    verdict: Arc<VerdictFn>,
 }
+
+type VerdictFn = dyn Fn(&Delivery) -> Result<(), SinkError> + Send + Sync;
 
 impl MemorySink {
     /// A sink that acknowledges everything.

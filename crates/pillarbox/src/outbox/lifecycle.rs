@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc};
 
+use crate::Event;
 use crate::config::Config;
 use crate::dispatcher::Dispatcher;
-use crate::hot::HotPath;
+use crate::hot::{Born, HotPath};
 use crate::metrics::{Counts, Meter};
-use crate::poller::Poller;
+use crate::poller::{Leased, Poller};
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
@@ -40,6 +41,22 @@ impl Engine {
     /// When a lease given at birth now ends at the earliest, by the local clock.
     pub(super) fn birth_deadline(&self) -> Duration {
         self.runtime.clock.now() + self.config.birth_lease()
+    }
+
+    pub(super) fn enqueue_hot(&self, event: Event) -> bool {
+        let deadline = self.birth_deadline();
+        self.hot.as_ref().is_some_and(|hot| hot.offer(Born { event, deadline }))
+    }
+
+    pub(super) fn enqueue_cold(&self, leased: &Leased) -> bool {
+        let (lease, deadline) = leased.lease();
+        self.dispatcher.as_ref().is_some_and(|dispatcher| {
+            dispatcher.enqueue_cold(leased.event(), lease, leased.created_at(), deadline)
+        })
+    }
+
+    pub(super) fn has_cold_capacity(&self) -> bool {
+        self.dispatcher.as_ref().is_some_and(|dispatcher| dispatcher.queues.cold_room() > 0)
     }
 
     pub(super) fn counts(&self) -> Counts {

@@ -31,14 +31,20 @@ pub trait PollerHandler: Send + Sync + 'static {
 pub struct Leased {
     delivery: Delivery,
     lease: Lease,
+    deadline: Duration,
     settler: SettlerHandle,
 }
 
 impl Leased {
-    pub(super) fn new(taken: &Taken, event: &Event, settler: SettlerHandle) -> Self {
+    pub(super) fn new(taken: &Taken, event: &Event, deadline: Duration, settler: SettlerHandle) -> Self {
         let attempt = taken.lease.attempts.saturating_add(1);
         let delivery = Delivery::new(event.clone(), attempt, taken.created_at, Source::Cold);
-        Self { delivery, lease: taken.lease, settler }
+        Self { delivery, lease: taken.lease, deadline, settler }
+    }
+
+    /// The lease, and when it ends at the earliest by the local clock.
+    pub(crate) fn lease(&self) -> (Lease, Duration) {
+        (self.lease, self.deadline)
     }
 
     /// It was delivered.
