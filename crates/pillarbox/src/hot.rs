@@ -204,7 +204,9 @@ impl HotPath {
     async fn enqueue(&self, born: Born, row: &Found) {
         let lease = self.lease(row);
         let dispatcher = &self.dispatcher;
-        dispatcher.in_flight.admit(lease, dispatcher.runtime.clock.now());
+        if !dispatcher.in_flight.admit(lease, dispatcher.runtime.clock.now()) {
+            return dispatcher.queues.forgo_hot(1);
+        }
         let id = born.event.id().to_owned();
         let item = dispatcher.item(born.event, lease, row.created_at, Source::Hot, born.deadline);
         if dispatcher.queues.push_hot(item).is_err() {

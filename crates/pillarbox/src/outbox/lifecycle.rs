@@ -44,7 +44,8 @@ impl Engine {
     }
 
     pub(super) fn enqueue_hot(&self, event: Event) -> bool {
-        let deadline = self.birth_deadline();
+        // How much of its lease is left is not known, so it is renewed before it is delivered.
+        let deadline = self.runtime.clock.now();
         self.hot.as_ref().is_some_and(|hot| hot.offer(Born { event, deadline }))
     }
 
