@@ -1,0 +1,3 @@
+SELECT seq
+FROM sqlite_sequence
+WHERE name = 'outbox_event';

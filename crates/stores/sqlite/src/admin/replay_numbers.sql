@@ -1,0 +1,10 @@
+UPDATE outbox_event INDEXED BY outbox_event_dead
+SET
+    status = 2,
+    attempts = 0,
+    starts = 0,
+    due_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
+    available_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
+    reason = NULL
+WHERE status = 3
+    AND seq BETWEEN ?1 AND ?2;

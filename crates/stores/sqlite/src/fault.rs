@@ -1,0 +1,129 @@
+//! What SQLite says, in the words of the store contracts.
+
+use std::path::Path;
+
+use pillarbox::store::{CommitError, StoreError};
+
+const SQLITE_ERROR: u32 = 1;
+const SQLITE_BUSY: u32 = 5;
+const SQLITE_LOCKED: u32 = 6;
+const SQLITE_READONLY: u32 = 8;
+const SQLITE_IOERR: u32 = 10;
+const SQLITE_CORRUPT: u32 = 11;
+const SQLITE_FULL: u32 = 13;
+const SQLITE_CANTOPEN: u32 = 14;
+const SQLITE_CONSTRAINT: u32 = 19;
+const SQLITE_NOTADB: u32 = 26;
+
+/// The database that the words are about.
+pub(crate) struct Fault<'a> {
+    path: &'a Path,
+}
+
+impl<'a> Fault<'a> {
+    /// Faults of the database at `path`.
+    pub(crate) fn of(path: &'a Path) -> Self {
+        Self { path }
+    }
+
+    /// What a call that failed with `error` answers.
+    pub(crate) fn store(&self, error: sqlx::Error) -> StoreError {
+        let path = self.path.display();
+        match code(&error) {
+            Some(SQLITE_ERROR) if is_missing_table(&error) => StoreError::NotMigrated,
+            Some(SQLITE_BUSY | SQLITE_LOCKED) => unavailable(
+                format!(
+                    "`{path}` is locked by another transaction; keep transactions short, or raise `busy_timeout`"
+                ),
+                error,
+            ),
+            Some(SQLITE_FULL) => {
+                unavailable(format!("the disk or the size limit of `{path}` is full; free some space"), error)
+            }
+            Some(SQLITE_READONLY) => refused(
+                format!("`{path}` is read-only; make the file and its directory writable for this process"),
+                error,
+            ),
+            Some(SQLITE_CORRUPT) => {
+                refused(format!("`{path}` is damaged; restore it from a backup, or try `.recover`"), error)
+            }
+            Some(SQLITE_NOTADB) => {
+                refused(format!("`{path}` is not a SQLite database; give the path of another file"), error)
+            }
+            Some(SQLITE_CANTOPEN) => {
+                unavailable(format!("`{path}` cannot be opened; look at the file and its directory"), error)
+            }
+            Some(SQLITE_IOERR) => unavailable(format!("reading or writing `{path}` failed"), error),
+            Some(_) => refused(format!("a statement on `{path}` failed"), error),
+            None => unavailable(format!("the connection to `{path}` failed"), error),
+        }
+    }
+
+    /// What a commit that failed with `error` answers.
+    pub(crate) fn commit(&self, error: sqlx::Error) -> CommitError {
+        let path = self.path.display();
+        // After a failed sync the log may still hold the commit; recovery would find it.
+        let is_certain = matches!(code(&error), Some(SQLITE_BUSY | SQLITE_FULL | SQLITE_CONSTRAINT));
+        if is_certain {
+            let reason = format!("`{path}` refused the commit");
+            return CommitError::RolledBack { reason, source: Some(Box::new(error)) };
+        }
+        let reason = match code(&error) {
+            Some(SQLITE_ERROR) => format!("the transaction on `{path}` was ended by other means"),
+            _ => format!("the answer of `{path}` was lost"),
+        };
+        CommitError::Unknown { reason, source: Some(Box::new(error)) }
+    }
+
+    /// Why the database could not be opened.
+    pub(crate) fn open(&self, error: sqlx::Error) -> StoreError {
+        let path = self.path.display();
+        if let sqlx::Error::Configuration(reason) = &error {
+            return StoreError::Config(format!("`{path}`: {reason}"));
+        }
+        if code(&error) != Some(SQLITE_CANTOPEN) {
+            return self.store(error);
+        }
+        let directory = self.path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        match directory {
+            Some(missing) if !missing.exists() => StoreError::Config(format!(
+                "`{path}` cannot be opened: there is no directory `{}`; create it, or correct the path",
+                missing.display()
+            )),
+            _ if self.path.is_dir() => StoreError::Config(format!("`{path}` is a directory; give a file")),
+            _ if !self.path.exists() => StoreError::Config(format!(
+                "there is no database file `{path}`, or it may not be created; correct the path, or allow `create_if_missing`"
+            )),
+            _ => self.store(error),
+        }
+    }
+}
+
+/// Whether another transaction stands in the way.
+pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
+    matches!(code(error), Some(SQLITE_BUSY | SQLITE_LOCKED))
+}
+
+/// Whether a table that the statement names is missing.
+pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.message().starts_with("no such table"))
+}
+
+/// A call that makes no sense, whatever the database says.
+pub(crate) fn refusal(reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { reason: reason.into(), source: None }
+}
+
+/// The primary result code; the extended one has more in its upper bits.
+fn code(error: &sqlx::Error) -> Option<u32> {
+    let extended: u32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(extended & 0xff)
+}
+
+fn unavailable(reason: String, source: sqlx::Error) -> StoreError {
+    StoreError::Unavailable { reason, source: Some(Box::new(source)) }
+}
+
+fn refused(reason: String, source: sqlx::Error) -> StoreError {
+    StoreError::Refused { reason, source: Some(Box::new(source)) }
+}

@@ -1,0 +1,202 @@
+//! How a database is opened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pillarbox::store::StoreError;
+use sqlx::ConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::SqliteStore;
+use crate::fault::Fault;
+
+const MAX_PREFIX: usize = 32;
+
+/// How sure a commit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// A commit survives a crash of the process, of the system, and a loss of power.
+    #[default]
+    Full,
+    /// A commit survives a crash of the process; the last ones may be rolled back by a crash of the system or
+    /// a loss of power. Several times faster for small transactions.
+    Normal,
+}
+
+/// How a [`SqliteStore`] is opened; made by [`SqliteStore::options`].
+///
+/// | field | default |
+/// |---|---|
+/// | `prefix` | none |
+/// | `create_if_missing` | true, unless the URL has a `mode` |
+/// | `busy_timeout` | 5 s |
+/// | `synchronous` | [`Synchronous::Full`] |
+/// | `watch` | true |
+/// | `max_connections` | 10 |
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until `connect` is called"]
+pub struct SqliteOptions {
+    url: String,
+    prefix: String,
+    create_if_missing: Option<bool>,
+    busy_timeout: Duration,
+    synchronous: Synchronous,
+    watch: bool,
+    max_connections: u32,
+}
+
+impl SqliteOptions {
+    pub(crate) fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            prefix: String::new(),
+            create_if_missing: None,
+            busy_timeout: Duration::from_secs(5),
+            synchronous: Synchronous::Full,
+            watch: true,
+            max_connections: 10,
+        }
+    }
+
+    /// Puts `prefix` before the names of all tables and indexes, so that several outboxes fit into one file.
+    ///
+    /// ASCII letters, digits and underscores, no digit first, at most 32 of them.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Whether a file that does not exist is created.
+    pub fn create_if_missing(mut self, create_if_missing: bool) -> Self {
+        self.create_if_missing = Some(create_if_missing);
+        self
+    }
+
+    /// How long to wait for the transactions of others before answering that the database is not available.
+    pub fn busy_timeout(mut self, busy_timeout: Duration) -> Self {
+        self.busy_timeout = busy_timeout;
+        self
+    }
+
+    /// How sure a commit is, on all connections of the store.
+    pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// Whether the file is watched for events that other processes commit.
+    ///
+    /// Watching reads one number every millisecond, and every 5 ms when nothing happens; it touches no table.
+    pub fn watch(mut self, watch: bool) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// The most connections for transactions of yours; at least 1.
+    pub fn max_connections(mut self, max_connections: u32) -> Self {
+        self.max_connections = max_connections;
+        self
+    }
+
+    /// Opens the database; it is not migrated by that.
+    pub async fn connect(self) -> Result<SqliteStore, StoreError> {
+        let settings = self.settings()?;
+        if self.max_connections == 0 {
+            return Err(StoreError::Config("`max_connections` is 0; at least 1 is needed".into()));
+        }
+        let options = self.connect_options()?;
+        let pool = SqlitePoolOptions::new()
+            .max_connections(self.max_connections)
+            .acquire_timeout(self.busy_timeout)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            // A transaction that SQLite ended by itself leaves a connection that can begin no other.
+            .after_release(|connection, _| {
+                let is_clean = !sqlx::Connection::is_in_transaction(connection);
+                Box::pin(async move { Ok(is_clean) })
+            })
+            .connect_lazy_with(options.clone());
+        SqliteStore::open(settings, options, pool, true).await
+    }
+
+    fn settings(&self) -> Result<Settings, StoreError> {
+        check_prefix(&self.prefix)?;
+        Ok(Settings { prefix: self.prefix.clone(), busy_timeout: self.busy_timeout, watch: self.watch })
+    }
+
+    fn connect_options(&self) -> Result<SqliteConnectOptions, StoreError> {
+        let synchronous = match self.synchronous {
+            Synchronous::Full => SqliteSynchronous::Full,
+            Synchronous::Normal => SqliteSynchronous::Normal,
+        };
+        let options = parse(&self.url)?;
+        let has_mode = is_url(&self.url) && self.url.contains("mode=");
+        let options = match self.create_if_missing {
+            Some(create) => options.create_if_missing(create),
+            None if !has_mode => options.create_if_missing(true),
+            None => options,
+        };
+        Ok(options.busy_timeout(self.busy_timeout).synchronous(synchronous))
+    }
+}
+
+/// What the store itself needs of the options.
+pub(crate) struct Settings {
+    pub(crate) prefix: String,
+    pub(crate) busy_timeout: Duration,
+    pub(crate) watch: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let SqliteOptions { prefix, busy_timeout, watch, .. } = SqliteOptions::new("");
+        Self { prefix, busy_timeout, watch }
+    }
+}
+
+/// Refuses databases that only one connection sees, and such that cannot be written.
+pub(crate) fn check_usable(options: &SqliteConnectOptions) -> Result<(), StoreError> {
+    let path = options.get_filename();
+    let url = options.to_url_lossy();
+    let has = |pair: &str| url.query().is_some_and(|query| query.split('&').any(|part| part == pair));
+    if has("mode=memory") || path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(StoreError::Config(
+            "each connection to an in-memory SQLite database would see its own; use a file, or `MemoryStore`"
+                .into(),
+        ));
+    }
+    if has("mode=ro") || has("immutable=true") {
+        return Err(StoreError::Config(format!(
+            "`{}` is to be opened read-only, and an outbox is written to; remove `mode=ro` and `immutable`",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+fn parse(url: &str) -> Result<SqliteConnectOptions, StoreError> {
+    if is_url(url) {
+        return url.parse().map_err(|error| Fault::of(Path::new(url)).open(error));
+    }
+    if let Some((scheme, _)) = url.split_once("://") {
+        return Err(StoreError::Config(format!(
+            "`{scheme}://` is no SQLite database; give a path, or a URL that begins with `sqlite:`"
+        )));
+    }
+    Ok(SqliteConnectOptions::new().filename(url))
+}
+
+fn is_url(url: &str) -> bool {
+    url.starts_with("sqlite:")
+}
+
+fn check_prefix(prefix: &str) -> Result<(), StoreError> {
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let starts_well = !prefix.starts_with(|character: char| character.is_ascii_digit());
+    if prefix.len() <= MAX_PREFIX && starts_well && prefix.chars().all(is_word) {
+        return Ok(());
+    }
+    Err(StoreError::Config(format!(
+        "the prefix `{prefix}` is not a name: use up to {MAX_PREFIX} ASCII letters, digits and underscores, no digit first"
+    )))
+}

@@ -1,0 +1,185 @@
+//! Recording what became of taken events.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox::BoxFuture;
+use pillarbox::store::{
+    Batch, DoneRows, EventStore, Found, Lease, Outcome, Owner, Settlement, StoreError, Take, Token, cut_error,
+};
+use serde_json::{Value, json};
+use sqlx::SqlStr;
+use sqlx::sqlite::SqliteConnection;
+
+use crate::SqliteStore;
+use crate::fault::refusal;
+use crate::row::micros;
+use crate::statements::Statements;
+use crate::take::{check_lease, json as json_array};
+
+impl EventStore for SqliteStore {
+    fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>> {
+        Box::pin(self.take_events(take))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settlements: &'a [Settlement],
+        done: DoneRows,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(async move {
+            if settlements.is_empty() {
+                return Ok(Vec::new());
+            }
+            let sorted = Sorted::new(settlements)?;
+            let inner = Arc::clone(&self.inner);
+            let mut lost = self
+                .write(move |connection| {
+                    Box::pin(async move { sorted.apply(connection, &inner.statements, done).await })
+                })
+                .await?;
+            let lost_in_order = settlements.iter().map(|settlement| settlement.lease.seq);
+            Ok(lost_in_order.filter(|seq| lost.remove(seq)).collect())
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        leases: &'a [Lease],
+        lease_for: Duration,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(async move {
+            check_lease(lease_for)?;
+            if leases.is_empty() {
+                return Ok(Vec::new());
+            }
+            let renew = self.inner.statements.renew.clone();
+            let leased: Vec<Value> = leases.iter().map(|lease| json!([lease.seq, lease.token.0])).collect();
+            let leased = Value::from(leased).to_string();
+            let renewed = self.write(move |connection| {
+                let query = sqlx::query_scalar(renew).bind(leased).bind(micros(lease_for));
+                Box::pin(async move { query.fetch_all(connection).await })
+            });
+            let renewed: HashSet<i64> = renewed.await?.into_iter().collect();
+            Ok(leases.iter().map(|lease| lease.seq).filter(|seq| !renewed.contains(seq)).collect())
+        })
+    }
+
+    fn read_back<'a>(
+        &'a self,
+        token: Token,
+        event_ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Found>, StoreError>> {
+        Box::pin(self.find_written(token, event_ids))
+    }
+
+    fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let (current, name) = (owner.to_string(), format!("{}/", owner.name()));
+            let held_before = self.inner.statements.held_before.clone();
+            let query = sqlx::query_scalar(held_before).bind(current.clone()).bind(name.clone());
+            // All pending rows are looked at, so this is done before the write lock is taken.
+            let held: Vec<i64> = self
+                .read(move |connection| Box::pin(async move { query.fetch_all(connection).await }))
+                .await?;
+            if held.is_empty() {
+                return Ok(0);
+            }
+            let resume = self.inner.statements.resume.clone();
+            let query = sqlx::query(resume).bind(current).bind(name).bind(json_array(&held));
+            let resumed = self
+                .write(move |connection| Box::pin(async move { query.execute(connection).await }))
+                .await?;
+            Ok(resumed.rows_affected())
+        })
+    }
+}
+
+/// Settlements by what they do, as rows of JSON: one statement each, however many rows there are.
+#[derive(Default)]
+struct Sorted {
+    done: BTreeMap<Token, Vec<i64>>,
+    retry: Vec<Value>,
+    aside: Vec<Value>,
+    dead: Vec<Value>,
+    released: Vec<Value>,
+}
+
+impl Sorted {
+    fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
+        let mut sorted = Self::default();
+        for Settlement { lease, outcome } in settlements {
+            let Lease { seq, token, attempts, starts } = *lease;
+            match outcome {
+                Outcome::Done => sorted.done.entry(token).or_default().push(seq),
+                Outcome::Retry { after, error, spent } => {
+                    let error = cut_error(error);
+                    sorted.retry.push(json!([seq, token.0, attempts, spent, starts, micros(*after), error]));
+                }
+                Outcome::Aside { until: Some(until), reason } => {
+                    sorted.aside.push(json!([seq, token.0, starts, micros(*until), cut_error(reason)]));
+                }
+                Outcome::Aside { until: None, .. } => {
+                    return Err(refusal("an event that is set aside needs an end, as claims have no owner"));
+                }
+                Outcome::Dead { error, spent } => {
+                    sorted.dead.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));
+                }
+                Outcome::Released => sorted.released.push(json!([seq, token.0, starts])),
+            }
+        }
+        Ok(sorted)
+    }
+
+    /// Applies all, and returns the numbers of those that were lost.
+    async fn apply(
+        self,
+        connection: &mut SqliteConnection,
+        statements: &Statements,
+        done: DoneRows,
+    ) -> Result<HashSet<i64>, sqlx::Error> {
+        let mut lost = HashSet::new();
+        let statement = match done {
+            DoneRows::Keep => &statements.done,
+            DoneRows::Delete => &statements.delete,
+        };
+        for (token, numbers) in self.done {
+            let query = sqlx::query_scalar(statement.clone()).bind(json_array(&numbers)).bind(token.0);
+            let settled = query.fetch_all(&mut *connection).await?;
+            note_lost(&mut lost, numbers, settled);
+        }
+        for (statement, rows) in [
+            (&statements.retry, self.retry),
+            (&statements.aside, self.aside),
+            (&statements.dead, self.dead),
+            (&statements.release, self.released),
+        ] {
+            apply_rows(connection, statement, rows, &mut lost).await?;
+        }
+        Ok(lost)
+    }
+}
+
+async fn apply_rows(
+    connection: &mut SqliteConnection,
+    statement: &SqlStr,
+    rows: Vec<Value>,
+    lost: &mut HashSet<i64>,
+) -> Result<(), sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let numbers = rows.iter().filter_map(|row| row[0].as_i64()).collect();
+    let query = sqlx::query_scalar(statement.clone()).bind(Value::from(rows).to_string());
+    let settled = query.fetch_all(connection).await?;
+    note_lost(lost, numbers, settled);
+    Ok(())
+}
+
+fn note_lost(lost: &mut HashSet<i64>, numbers: Vec<i64>, settled: Vec<i64>) {
+    if numbers.len() != settled.len() {
+        let settled: HashSet<i64> = settled.into_iter().collect();
+        lost.extend(numbers.into_iter().filter(|seq| !settled.contains(seq)));
+    }
+}

@@ -1,0 +1,18 @@
+UPDATE outbox_event NOT INDEXED
+SET
+    status = 2,
+    attempts = iif(settled.value ->> 3, (settled.value ->> 2) + 1, attempts),
+    starts = settled.value ->> 4,
+    due_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 5),
+    available_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 5),
+    last_error = settled.value ->> 6,
+    reason = NULL,
+    locked_by = NULL,
+    locked_at = NULL,
+    token = NULL
+FROM json_each(?1) AS settled
+WHERE seq = settled.value ->> 0
+    AND token = settled.value ->> 1
+    AND (attempts = settled.value ->> 2 OR NOT settled.value ->> 3)
+    AND status IN (0, 2)
+RETURNING seq;

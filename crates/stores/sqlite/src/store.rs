@@ -1,0 +1,296 @@
+//! The store, and how its steps run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox::BoxFuture;
+use pillarbox::store::StoreError;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool};
+use sqlx::{ConnectOptions, Connection};
+
+use crate::SqliteOptions;
+use crate::fault::{self, Fault};
+use crate::lane::{Gate, Lane, Visit};
+use crate::migration;
+use crate::options::{Settings, check_usable};
+use crate::statements::Statements;
+use crate::tx::Inserts;
+use crate::watch::{self, OwnNumbers, Watch};
+
+/// Rows that the driver may read ahead; with few, its thread and ours wake each other all the time.
+const READ_AHEAD: usize = 1_000;
+
+/// How long to wait before the journal mode, which SQLite does not wait for, is asked for again.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// An outbox in a SQLite file. Clones are handles to one store.
+///
+/// It keeps up to four connections of its own, opened when they are needed, beside the pool that
+/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes and settles, one that reads back, one that
+/// reads for operators, one that watches. All need a tokio runtime.
+///
+/// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own.
+#[derive(Clone)]
+pub struct SqliteStore {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What all clones share.
+pub(crate) struct Inner {
+    pub(crate) path: PathBuf,
+    pub(crate) prefix: String,
+    pub(crate) statements: Statements,
+    pub(crate) inserts: Inserts,
+    pub(crate) pool: SqlitePool,
+    pub(crate) gate: Gate,
+    pub(crate) own: Arc<OwnNumbers>,
+    pub(crate) watch: Option<Watch>,
+    owns_pool: bool,
+    writer: Lane,
+    hot: Lane,
+    reader: Lane,
+}
+
+impl SqliteStore {
+    /// Opens the database at a path or a URL (`orders.db`, `sqlite:orders.db`, `sqlite://orders.db?mode=rw`)
+    /// with the defaults of [`SqliteOptions`]: a missing file is created, and nothing is migrated.
+    ///
+    /// Fails with [`StoreError::NewerSchema`] if the tables are newer than this program.
+    pub async fn connect(url: impl Into<String>) -> Result<Self, StoreError> {
+        Self::options(url).connect().await
+    }
+
+    /// Starts options for the database at a path or a URL.
+    pub fn options(url: impl Into<String>) -> SqliteOptions {
+        SqliteOptions::new(url)
+    }
+
+    /// Uses `pool` for transactions, and connections made with its options for everything else.
+    ///
+    /// The database is switched to WAL mode. The pool stays yours: [`close`](Self::close) leaves it open.
+    pub async fn from_pool(pool: SqlitePool) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::clone(&pool.connect_options());
+        Self::open(Settings::default(), options, pool, false).await
+    }
+
+    pub(crate) async fn open(
+        settings: Settings,
+        options: SqliteConnectOptions,
+        pool: SqlitePool,
+        owns_pool: bool,
+    ) -> Result<Self, StoreError> {
+        check_usable(&options)?;
+        let path = options.get_filename().to_owned();
+        let options = options.row_buffer_size(READ_AHEAD);
+        let statements = Statements::new(&settings.prefix);
+        let (first, highest) = first_connection(&options, &statements, settings.busy_timeout).await.map_err(
+            |fault| match fault {
+                Opening::Failed(error) => Fault::of(&path).open(error),
+                Opening::Refused(error) => error,
+            },
+        )?;
+        let gate = || Gate::new(settings.busy_timeout);
+        let writers = gate();
+        let inner = Inner {
+            writer: Lane::new(writers.clone(), options.clone()),
+            hot: Lane::new(gate(), options.clone()),
+            reader: Lane::new(gate(), options.clone()),
+            gate: writers,
+            own: Arc::new(OwnNumbers::new(settings.watch)),
+            watch: settings.watch.then(|| Watch::new(options, highest)),
+            prefix: settings.prefix,
+            path,
+            statements,
+            inserts: Inserts::default(),
+            pool,
+            owns_pool,
+        };
+        inner.writer.park(first);
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The path of the database file.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The pool whose connections serve [`begin`](pillarbox::store::TxStore::begin), for statements of yours.
+    pub fn pool(&self) -> &SqlitePool {
+        &self.inner.pool
+    }
+
+    /// Brings the outbox tables to the newest version that this program knows, and returns it.
+    ///
+    /// Creates them if there are none. Several processes may do this at once.
+    pub async fn migrate(&self) -> Result<u32, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let version = self.write(move |connection| Box::pin(migration::migrate(inner, connection))).await?;
+        version.map_err(migration::newer)
+    }
+
+    /// The version of the outbox tables, if this program can work with it.
+    ///
+    /// Fails with [`StoreError::NotMigrated`], [`StoreError::OlderSchema`] or [`StoreError::NewerSchema`].
+    pub async fn check(&self) -> Result<u32, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let version = self.read(move |connection| {
+            Box::pin(async move { migration::version(connection, &inner.statements).await })
+        });
+        migration::judge(version.await?)
+    }
+
+    /// Waits for steps that run and closes the connections; later calls answer that the store is closed.
+    ///
+    /// A pool that was given to [`from_pool`](Self::from_pool) stays open.
+    pub async fn close(&self) {
+        let inner = &self.inner;
+        tokio::join!(inner.writer.close(), inner.hot.close(), inner.reader.close());
+        if let Some(watch) = &inner.watch {
+            watch.close().await;
+        }
+        if inner.owns_pool {
+            inner.pool.close().await;
+        }
+    }
+
+    /// Runs `work` in one immediate transaction on the connection that takes and settles.
+    pub(crate) async fn write<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.inner);
+        to_its_end(async move {
+            let visit = inner.writer.enter().await?;
+            let result = match visit {
+                Ok(visit) => in_transaction(visit, work).await,
+                Err(error) => Err(error),
+            };
+            result.map_err(|error| Fault::of(&inner.path).store(error))
+        })
+        .await
+    }
+
+    /// Runs `work` on the connection that reads for operators.
+    pub(crate) async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
+    {
+        self.read_on(|inner| &inner.reader, work).await
+    }
+
+    /// Runs `work` on the connection that reads for the hot path.
+    pub(crate) async fn read_hot<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
+    {
+        self.read_on(|inner| &inner.hot, work).await
+    }
+
+    async fn read_on<T, W>(&self, lane: fn(&Inner) -> &Lane, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.inner);
+        to_its_end(async move {
+            let result = match lane(&inner).enter().await? {
+                Ok(mut visit) => {
+                    let result = work(&mut visit).await;
+                    if result.is_ok() {
+                        visit.end();
+                    }
+                    result
+                }
+                Err(error) => Err(error),
+            };
+            result.map_err(|error| Fault::of(&inner.path).store(error))
+        })
+        .await
+    }
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.inner.path)
+            .field("prefix", &self.inner.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs `step` in a task of its own, so that a caller that stops waiting cancels nothing.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    step: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::spawn(step).await.unwrap_or_else(|error| {
+        let reason = if error.is_panic() { "a step of the store panicked" } else { "the runtime shuts down" };
+        Err(StoreError::Unavailable { reason: reason.into(), source: Some(Box::new(error)) })
+    })
+}
+
+async fn in_transaction<T, W>(mut visit: Visit<'_>, work: W) -> Result<T, sqlx::Error>
+where
+    W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+{
+    let mut tx = visit.begin_with("BEGIN IMMEDIATE").await?;
+    let worked = work(&mut tx).await;
+    let result = match worked {
+        Ok(value) => tx.commit().await.map(|()| value),
+        Err(error) => {
+            // What fails here fails for the reason that is reported; the connection is closed below.
+            let _ = tx.rollback().await;
+            Err(error)
+        }
+    };
+    // An error may have ended the transaction behind the driver's back: then only a new connection is safe.
+    if result.is_ok() {
+        visit.end();
+    }
+    result
+}
+
+/// Why a database could not be opened: a failure of SQLite, or a refusal of ours.
+enum Opening {
+    Failed(sqlx::Error),
+    Refused(StoreError),
+}
+
+/// A connection to a database that is in WAL mode and not too new, and the highest number in its outbox.
+async fn first_connection(
+    options: &SqliteConnectOptions,
+    statements: &Statements,
+    busy_timeout: Duration,
+) -> Result<(SqliteConnection, i64), Opening> {
+    let options = options.clone().journal_mode(SqliteJournalMode::Wal);
+    let give_up_at = tokio::time::Instant::now() + busy_timeout;
+    let mut connection = loop {
+        match options.connect().await {
+            Ok(connection) => break connection,
+            Err(error) if fault::is_busy(&error) && tokio::time::Instant::now() < give_up_at => {
+                tokio::time::sleep(OPEN_AGAIN_AFTER).await;
+            }
+            Err(error) => return Err(Opening::Failed(error)),
+        }
+    };
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode")
+        .fetch_one(&mut connection)
+        .await
+        .map_err(Opening::Failed)?;
+    if mode != "wal" {
+        return Err(Opening::Refused(StoreError::Config(format!(
+            "`{}` cannot be switched to WAL mode and stays in mode `{mode}`; use a local, writable file",
+            options.get_filename().display()
+        ))));
+    }
+    let found = migration::version(&mut connection, statements).await.map_err(Opening::Failed)?;
+    let highest = match migration::judge(found) {
+        Ok(_) => watch::highest(&mut connection, statements).await.map_err(Opening::Failed)?,
+        Err(error @ StoreError::NewerSchema { .. }) => return Err(Opening::Refused(error)),
+        Err(_) => 0,
+    };
+    Ok((connection, highest))
+}

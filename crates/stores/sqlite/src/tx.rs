@@ -1,0 +1,150 @@
+//! Transactions of the store's own, and writing inside them or inside those of others.
+
+mod insert;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use pillarbox::store::{Birth, CommitError, InsertError, StoreError, TxStore};
+use pillarbox::{BoxFuture, Event};
+use sqlx::Transaction;
+use sqlx::sqlite::{Sqlite, SqliteConnection};
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+
+pub(crate) use insert::Inserts;
+
+use crate::SqliteStore;
+use crate::fault::Fault;
+use crate::store::{Inner, to_its_end};
+
+/// A transaction that [`begin`](TxStore::begin) opened: it may write, and others of this process wait for it.
+///
+/// It stands for its connection, so statements run on `&mut *tx`. Dropped, it rolls back.
+pub struct SqliteTx {
+    open: Option<Open>,
+    inner: Arc<Inner>,
+    runtime: Handle,
+}
+
+/// An open transaction, and the right to have one.
+struct Open {
+    // On the heap, so that its connection is known by its address.
+    transaction: Box<Transaction<'static, Sqlite>>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl SqliteTx {
+    async fn begin(inner: Arc<Inner>) -> Result<Self, StoreError> {
+        let permit = inner.gate.enter().await?;
+        let begun = inner.pool.begin_with("BEGIN IMMEDIATE").await;
+        let transaction = Box::new(begun.map_err(|error| Fault::of(&inner.path).open(error))?);
+        inner.own.begin(&transaction);
+        Ok(Self { open: Some(Open { transaction, permit }), inner, runtime: Handle::current() })
+    }
+
+    async fn commit(mut self) -> Result<(), CommitError> {
+        let Some(Open { transaction, permit }) = self.open.take() else { return Ok(()) };
+        let committed = transaction.commit().await.map_err(|error| Fault::of(&self.inner.path).commit(error));
+        self.inner.own.end(matches!(committed, Err(CommitError::RolledBack { .. })));
+        drop(permit);
+        committed
+    }
+
+    async fn rollback(mut self) -> Result<(), StoreError> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        open.rollback(&self.inner).await.map_err(|error| Fault::of(&self.inner.path).store(error))
+    }
+}
+
+impl Open {
+    async fn rollback(self, inner: &Inner) -> Result<(), sqlx::Error> {
+        let rolled_back = self.transaction.rollback().await;
+        inner.own.end(true);
+        // Others begin when this transaction is really over.
+        drop(self.permit);
+        rolled_back
+    }
+}
+
+impl Deref for SqliteTx {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.open.as_ref().expect(OPEN).transaction
+    }
+}
+
+impl DerefMut for SqliteTx {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.open.as_mut().expect(OPEN).transaction
+    }
+}
+
+const OPEN: &str = "a transaction is open until it is consumed";
+
+impl Drop for SqliteTx {
+    fn drop(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let inner = Arc::clone(&self.inner);
+        // Given to a runtime that is gone, the pool still needs one to take its connection back.
+        let _context = self.runtime.enter();
+        self.runtime.spawn(async move {
+            if let Err(error) = open.rollback(&inner).await {
+                tracing::warn!(path = %inner.path.display(), %error, "a transaction could not be rolled back");
+            }
+        });
+    }
+}
+
+impl std::fmt::Debug for SqliteTx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteTx").field("path", &self.inner.path).finish_non_exhaustive()
+    }
+}
+
+impl TxStore for SqliteStore {
+    type Connection = SqliteConnection;
+    type Tx = SqliteTx;
+    /// A transaction of your own `sqlx`. Begin it with `BEGIN IMMEDIATE` (`begin_with`): one that reads first
+    /// and writes later fails at once when another wrote in between, whatever the busy timeout is.
+    type Foreign<'c> = Transaction<'c, Sqlite>;
+
+    fn begin(&self) -> BoxFuture<'static, Result<SqliteTx, StoreError>> {
+        Box::pin(to_its_end(SqliteTx::begin(Arc::clone(&self.inner))))
+    }
+
+    fn connection(tx: &SqliteTx) -> &SqliteConnection {
+        tx
+    }
+
+    fn connection_mut(tx: &mut SqliteTx) -> &mut SqliteConnection {
+        tx
+    }
+
+    fn foreign_connection<'a>(tx: &'a mut Transaction<'_, Sqlite>) -> &'a mut SqliteConnection {
+        tx
+    }
+
+    fn insert<'a>(
+        &'a self,
+        connection: &'a mut SqliteConnection,
+        events: &'a [Event],
+        birth: Option<&'a Birth>,
+    ) -> BoxFuture<'a, Result<(), InsertError>> {
+        Box::pin(insert::insert(&self.inner, connection, events, birth))
+    }
+
+    fn commit(tx: SqliteTx) -> BoxFuture<'static, Result<(), CommitError>> {
+        Box::pin(async move {
+            tokio::spawn(tx.commit()).await.unwrap_or_else(|error| {
+                let reason = "the step was cut off".into();
+                Err(CommitError::Unknown { reason, source: Some(Box::new(error)) })
+            })
+        })
+    }
+
+    fn rollback(tx: SqliteTx) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(to_its_end(tx.rollback()))
+    }
+}

@@ -1,0 +1,78 @@
+//! The SQLite store keeps the promises that every store keeps.
+
+use std::sync::Arc;
+
+use pillarbox_sqlite::SqliteStore;
+use pillarbox_testkit::conformance::StoreHarness;
+use sqlx::sqlite::{Sqlite, SqliteConnection};
+use sqlx::{Executor, Transaction};
+use tempfile::TempDir;
+
+pillarbox_testkit::conformance!(SqliteHarness::fresh().await);
+
+struct SqliteHarness {
+    store: Arc<SqliteStore>,
+    directory: TempDir,
+}
+
+impl SqliteHarness {
+    async fn fresh() -> Self {
+        let directory = tempfile::tempdir().expect("there is room for a directory");
+        let store = Arc::new(connect(&directory).await);
+        store.migrate().await.expect("the tables are created");
+        Self { store, directory }
+    }
+
+    async fn update(&self, sql: &'static str, event_id: &str) {
+        let updated = sqlx::query(sql).bind(event_id).execute(self.store.pool()).await;
+        assert_eq!(updated.expect("the row is updated").rows_affected(), 1);
+    }
+}
+
+async fn connect(directory: &TempDir) -> SqliteStore {
+    let path = directory.path().join("orders.db");
+    SqliteStore::connect(path.to_string_lossy()).await.expect("the database opens")
+}
+
+impl StoreHarness for SqliteHarness {
+    type Store = SqliteStore;
+    type Savepoint = ();
+
+    fn store(&self) -> &Arc<SqliteStore> {
+        &self.store
+    }
+
+    async fn elsewhere(&self) -> Option<Arc<SqliteStore>> {
+        Some(Arc::new(connect(&self.directory).await))
+    }
+
+    async fn open(&self) -> Transaction<'static, Sqlite> {
+        self.store.pool().begin_with("BEGIN IMMEDIATE").await.expect("a transaction begins")
+    }
+
+    async fn commit(&self, tx: Transaction<'static, Sqlite>) {
+        tx.commit().await.expect("the transaction commits");
+    }
+
+    async fn rollback(&self, tx: Transaction<'static, Sqlite>) {
+        tx.rollback().await.expect("the transaction is rolled back");
+    }
+
+    async fn savepoint(&self, connection: &mut SqliteConnection) {
+        connection.execute("SAVEPOINT here").await.expect("the point is marked");
+    }
+
+    async fn rollback_to(&self, connection: &mut SqliteConnection, (): ()) {
+        connection.execute("ROLLBACK TO here").await.expect("the transaction goes back");
+    }
+
+    async fn corrupt(&self, event_id: &str) {
+        self.update("UPDATE outbox_event SET headers = '{' WHERE event_id = ?", event_id).await;
+    }
+
+    async fn push_lease_into_future(&self, event_id: &str) {
+        let two_hours_on =
+            "UPDATE outbox_event SET available_at = available_at + 7200000000 WHERE event_id = ?";
+        self.update(two_hours_on, event_id).await;
+    }
+}
