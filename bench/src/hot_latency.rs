@@ -1,0 +1,119 @@
+//! `hot-latency`: from the commit's return to the listener's start, against one hop through a channel and one
+//! read of the id by its key.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use pillarbox::{Delivery, ListenerError, Outbox};
+use pillarbox_sqlite::SqliteStore;
+use sqlx::SqlitePool;
+use tokio::sync::mpsc;
+
+use crate::database::{self, AGGREGATE, EVENT};
+use crate::measure::{Deliveries, Scale, micros, quantile};
+use crate::raw;
+use crate::report::{Goal, Line, grouped};
+
+const COMMITS: usize = 10_000;
+
+pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
+    let commits = scale.of(COMMITS);
+    eprintln!("hot-latency: {} commits on each side", grouped(commits as u64));
+    let paths = ["ours", "by-hand"].map(|kind| dir.join(format!("hot-{kind}.db")));
+    for path in &paths {
+        database::create(path).await?;
+    }
+    let [ours, by_hand] = &paths;
+    let mut ours = Ours::start(database::store(ours).await?)?;
+    let mut by_hand = ByHand::start(database::raw_pool(by_hand).await?);
+
+    let (mut of_ours, mut of_hand) = (Vec::new(), Vec::new());
+    for number in 0..commits {
+        of_ours.push(micros(ours.commit(number).await?));
+        of_hand.push(micros(by_hand.commit(number).await?));
+    }
+    ours.outbox.close().await;
+    let mut lines = Vec::new();
+    for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+        let (ours, by_hand) = (quantile(&mut of_ours, share), quantile(&mut of_hand, share));
+        let line = Line::new("sqlite", format!("hot-latency/{name}"), ours, "µs", by_hand);
+        lines.push(line.goal(Goal::AtMost(4.0)));
+    }
+    Ok(lines)
+}
+
+/// The outbox with a listener that notes when it was called.
+struct Ours {
+    outbox: Outbox<SqliteStore>,
+    deliveries: Deliveries,
+    started: mpsc::UnboundedReceiver<Instant>,
+}
+
+impl Ours {
+    fn start(store: SqliteStore) -> Result<Self> {
+        let (starts, started) = mpsc::unbounded_channel();
+        let deliveries = Deliveries::default();
+        let listener = move |_: Delivery| {
+            let sent = starts.send(Instant::now());
+            async move { sent.map_err(ListenerError::from) }
+        };
+        let outbox = Outbox::builder(store)
+            .on_aggregate(AGGREGATE, EVENT, listener)
+            .metrics(deliveries.clone())
+            .start()?;
+        Ok(Self { outbox, deliveries, started })
+    }
+
+    async fn commit(&mut self, number: usize) -> Result<Duration> {
+        let mut tx = self.outbox.begin().await?;
+        self.outbox.write(&mut tx, database::order_placed(number)?).await?;
+        tx.commit().await?;
+        let committed = Instant::now();
+        let started = self.started.recv().await.context("the listener is gone")?;
+        // The outcome is recorded before anything else is measured.
+        self.deliveries.reach(number + 1).await?;
+        Ok(started.saturating_duration_since(committed))
+    }
+}
+
+/// A task behind a channel that reads each id by its key, on a connection of its own.
+struct ByHand {
+    pool: SqlitePool,
+    ids: mpsc::UnboundedSender<String>,
+    read: mpsc::UnboundedReceiver<Result<Instant>>,
+}
+
+impl ByHand {
+    fn start(pool: SqlitePool) -> Self {
+        let (ids, mut committed) = mpsc::unbounded_channel::<String>();
+        let (reads, read) = mpsc::unbounded_channel();
+        let reader = pool.clone();
+        tokio::spawn(async move {
+            while let Some(id) = committed.recv().await {
+                if reads.send(read_back(&reader, &id).await).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { pool, ids, read }
+    }
+
+    async fn commit(&mut self, number: usize) -> Result<Duration> {
+        let mut tx = raw::begin(&self.pool).await?;
+        let id = raw::insert(&mut tx, number).await?;
+        tx.commit().await?;
+        let committed = Instant::now();
+        self.ids.send(id)?;
+        let read = self.read.recv().await.context("the reader is gone")??;
+        Ok(read.saturating_duration_since(committed))
+    }
+}
+
+async fn read_back(pool: &SqlitePool, id: &str) -> Result<Instant> {
+    let _: (i64, i64) = sqlx::query_as("SELECT seq, created_at FROM outbox_event WHERE event_id = ?")
+        .bind(id)
+        .fetch_one(pool)
+        .await?;
+    Ok(Instant::now())
+}

@@ -1,0 +1,119 @@
+//! Sizes, medians, and knowing when the engine has finished.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pillarbox::MetricsExporter;
+use tokio::sync::Notify;
+
+/// How much smaller every case is with `--quick`.
+const FRACTION: usize = 50;
+/// Longer than any part of any case takes.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Full size, or a fiftieth of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    quick: bool,
+}
+
+impl Scale {
+    pub(crate) fn new(quick: bool) -> Self {
+        Self { quick }
+    }
+
+    /// What `full` comes to.
+    pub(crate) fn of(self, full: usize) -> usize {
+        if self.quick { full.div_ceil(FRACTION) } else { full }
+    }
+
+    /// How often a part is repeated: small ones more often, for they vary more.
+    pub(crate) fn rounds(self, full: usize) -> usize {
+        if self.quick { full.max(9) } else { full }
+    }
+}
+
+/// The value below which `share` of the samples lie. Sorts them.
+pub(crate) fn quantile(samples: &mut [f64], share: f64) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let rank = (samples.len() as f64 * share).ceil() as usize;
+    samples.get(rank.clamp(1, samples.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// The middle of the samples. Sorts them.
+pub(crate) fn median(samples: &mut [f64]) -> f64 {
+    quantile(samples, 0.5)
+}
+
+/// A duration in microseconds.
+pub(crate) fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+/// Says when the engine has recorded a number of deliveries.
+#[derive(Clone, Default)]
+pub(crate) struct Deliveries {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    recorded: AtomicU64,
+    awaited: AtomicU64,
+    reached: Notify,
+}
+
+impl Deliveries {
+    /// Waits until `count` deliveries are recorded, counted from the start of the engine.
+    pub(crate) async fn reach(&self, count: usize) -> Result<()> {
+        let shared = &self.shared;
+        shared.awaited.store(count as u64, Ordering::SeqCst);
+        while shared.recorded.load(Ordering::SeqCst) < count as u64 {
+            let waiting = tokio::time::timeout(PATIENCE, shared.reached.notified()).await;
+            waiting.with_context(|| {
+                let recorded = shared.recorded.load(Ordering::SeqCst);
+                format!("only {recorded} of {count} events were delivered within {PATIENCE:?}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl MetricsExporter for Deliveries {
+    fn increment_dispatch_success(&self) {
+        let recorded = self.shared.recorded.fetch_add(1, Ordering::SeqCst) + 1;
+        if recorded == self.shared.awaited.load(Ordering::SeqCst) {
+            self.shared.reached.notify_one();
+        }
+    }
+
+    fn increment_hot_enqueued(&self) {}
+    fn increment_hot_dropped(&self) {}
+    fn increment_cold_enqueued(&self) {}
+    fn increment_dispatch_failure(&self) {}
+    fn increment_dispatch_dead(&self) {}
+    fn record_queue_depths(&self, _hot: usize, _cold: usize) {}
+    fn record_oldest_lag(&self, _lag: Option<Duration>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_samples() {
+        let mut samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+
+        assert_eq!(median(&mut samples), 50.0);
+        assert_eq!(quantile(&mut samples, 0.99), 99.0);
+        assert_eq!(quantile(&mut [7.0], 0.99), 7.0);
+    }
+
+    #[test]
+    fn quick_is_a_fiftieth() {
+        assert_eq!(Scale::new(true).of(100_000), 2_000);
+        assert_eq!(Scale::new(false).of(100_000), 100_000);
+    }
+}

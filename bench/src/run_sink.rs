@@ -1,0 +1,83 @@
+//! `run-sink`: runs to a sink against single deliveries by four workers, when each answer takes 2 ms.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use pillarbox::store::TxStore;
+use pillarbox::{BoxFuture, Delivery, MemoryStore, Outbox, OutboxBuilder, Run, Sink, Store, Target};
+
+use crate::database::{self, AGGREGATE, EVENT, Fill};
+use crate::measure::{Deliveries, Scale, median};
+use crate::report::{Goal, Line, grouped};
+
+const ANSWER_AFTER: Duration = Duration::from_millis(2);
+const IN_RUNS: usize = 100_000;
+const ALONE: usize = 10_000;
+const ROUNDS: usize = 3;
+
+pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
+    let (in_runs, alone, rounds) = (scale.of(IN_RUNS), scale.of(ALONE), scale.rounds(ROUNDS));
+    let (shown_runs, shown_alone) = (grouped(in_runs as u64), grouped(alone as u64));
+    eprintln!("run-sink: {shown_runs} events in runs, {shown_alone} alone, {rounds} rounds");
+
+    let mut memory: [Vec<f64>; 2] = Default::default();
+    let mut sqlite: [Vec<f64>; 2] = Default::default();
+    for round in 0..rounds {
+        for (kind, events) in [in_runs, alone].into_iter().enumerate() {
+            let target = || if kind == 0 { Target::sink(SlowSink) } else { Target::listener(slow_listener) };
+            memory[kind].push(rate(in_memory(events).await?, target(), events).await?);
+            let path = dir.join(format!("sink-{kind}-{round}.db"));
+            database::create(&path).await?;
+            database::fill(&path, events, Fill::Pending).await?;
+            sqlite[kind].push(rate(database::store(&path).await?, target(), events).await?);
+        }
+    }
+    let [memory_runs, memory_alone] = memory.map(|mut rates| median(&mut rates));
+    let [sqlite_runs, sqlite_alone] = sqlite.map(|mut rates| median(&mut rates));
+    Ok(vec![
+        Line::new("memory", "run-sink", memory_runs, "events/s", memory_alone).goal(Goal::AtLeast(20.0)),
+        Line::new("sqlite", "run-sink", sqlite_runs, "events/s", sqlite_alone).goal(Goal::AtLeast(10.0)),
+    ])
+}
+
+/// A broker that answers a run after 2 ms.
+struct SlowSink;
+
+impl Sink for SlowSink {
+    fn publish<'a>(&'a self, run: &'a Run) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            tokio::time::sleep(ANSWER_AFTER).await;
+            run.answer_rest(&Ok(()));
+        })
+    }
+}
+
+/// The same broker, asked for each event alone.
+async fn slow_listener(_: Delivery) -> Result<(), Infallible> {
+    tokio::time::sleep(ANSWER_AFTER).await;
+    Ok(())
+}
+
+/// A memory store with `events` pending.
+async fn in_memory(events: usize) -> Result<MemoryStore> {
+    let store = MemoryStore::new();
+    let mut tx = TxStore::begin(&store).await?;
+    let events = (0..events).map(database::order_placed).collect::<Result<Vec<_>>>()?;
+    store.insert(MemoryStore::connection_mut(&mut tx), &events, None).await?;
+    MemoryStore::commit(tx).await?;
+    Ok(store)
+}
+
+/// Events per second from `store` to `target`, with the engine's defaults: four workers.
+async fn rate<S: Store>(store: S, target: Target, events: usize) -> Result<f64> {
+    let deliveries = Deliveries::default();
+    let builder: OutboxBuilder<S> = Outbox::builder(store).poller_only();
+    let begun = Instant::now();
+    let outbox = builder.route(AGGREGATE, EVENT, target).metrics(deliveries.clone()).start()?;
+    deliveries.reach(events).await?;
+    let took = begun.elapsed();
+    outbox.close().await;
+    Ok(events as f64 / took.as_secs_f64())
+}
