@@ -1,0 +1,211 @@
+//! A memory store that fails when told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use pillarbox::store::{
+    Administration, Batch, Birth, CommitError, DoneRows, EventStore, Found, InsertError, Lease, Owner, Page,
+    Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore, WakeUp,
+};
+use pillarbox::{BoxFuture, Event, MemoryConnection, MemoryStore, MemoryTransaction};
+
+/// How many of the next calls fail.
+#[derive(Debug, Default)]
+pub(crate) struct Failing(AtomicU32);
+
+impl Failing {
+    pub(crate) fn next(&self, calls: u32) {
+        self.0.store(calls, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if self.now() { Err(StoreError::unavailable("the network is down")) } else { Ok(()) }
+    }
+}
+
+/// Which calls fail.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) takes: Failing,
+    pub(crate) read_backs: Failing,
+    pub(crate) renewals: Failing,
+    pub(crate) settles: Failing,
+    /// These settle, and report failure all the same.
+    pub(crate) settle_answers: Failing,
+    /// These do not commit, and nobody knows.
+    pub(crate) commits: Failing,
+    /// These commit, and nobody knows.
+    pub(crate) commit_answers: Failing,
+    /// The number of a row that the database refuses to settle.
+    pub(crate) poisoned: AtomicI64,
+    /// How many calls to settle there were.
+    pub(crate) settled: AtomicU32,
+}
+
+/// A memory store behind [`Faults`].
+#[derive(Clone, Debug)]
+pub(crate) struct FaultyStore {
+    store: MemoryStore,
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl FaultyStore {
+    pub(crate) fn around(store: &MemoryStore) -> Self {
+        Self { store: store.clone(), faults: Arc::default() }
+    }
+}
+
+impl EventStore for FaultyStore {
+    fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>> {
+        Box::pin(async move {
+            self.faults.takes.check()?;
+            self.store.take(take).await
+        })
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settlements: &'a [Settlement],
+        done: DoneRows,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(async move {
+            self.faults.settled.fetch_add(1, Ordering::Relaxed);
+            self.faults.settles.check()?;
+            let poisoned = self.faults.poisoned.load(Ordering::Relaxed);
+            if settlements.iter().any(|settlement| settlement.lease.seq == poisoned) {
+                return Err(StoreError::Refused { reason: "a constraint failed".to_owned(), source: None });
+            }
+            let lost = self.store.settle(settlements, done).await?;
+            self.faults.settle_answers.check()?;
+            Ok(lost)
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        leases: &'a [Lease],
+        lease_for: Duration,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(async move {
+            self.faults.renewals.check()?;
+            self.store.renew(leases, lease_for).await
+        })
+    }
+
+    fn read_back<'a>(
+        &'a self,
+        token: Token,
+        event_ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Found>, StoreError>> {
+        Box::pin(async move {
+            self.faults.read_backs.check()?;
+            self.store.read_back(token, event_ids).await
+        })
+    }
+
+    fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>> {
+        self.store.resume(owner)
+    }
+}
+
+/// A transaction of a [`FaultyStore`].
+pub(crate) struct FaultyTx {
+    tx: MemoryTransaction,
+    faults: Arc<Faults>,
+}
+
+impl TxStore for FaultyStore {
+    type Connection = MemoryConnection;
+    type Tx = FaultyTx;
+    type Foreign<'c> = MemoryTransaction;
+
+    fn begin(&self) -> BoxFuture<'static, Result<FaultyTx, StoreError>> {
+        let (tx, faults) = (self.store.open(), self.faults.clone());
+        Box::pin(async move { Ok(FaultyTx { tx, faults }) })
+    }
+
+    fn connection(tx: &FaultyTx) -> &MemoryConnection {
+        MemoryStore::connection(&tx.tx)
+    }
+
+    fn connection_mut(tx: &mut FaultyTx) -> &mut MemoryConnection {
+        tx.tx.connection()
+    }
+
+    fn foreign_connection<'a>(tx: &'a mut MemoryTransaction) -> &'a mut MemoryConnection {
+        tx.connection()
+    }
+
+    fn insert<'a>(
+        &'a self,
+        connection: &'a mut MemoryConnection,
+        events: &'a [Event],
+        birth: Option<&'a Birth>,
+    ) -> BoxFuture<'a, Result<(), InsertError>> {
+        self.store.insert(connection, events, birth)
+    }
+
+    fn commit(tx: FaultyTx) -> BoxFuture<'static, Result<(), CommitError>> {
+        Box::pin(async move {
+            let unknown = Err(CommitError::Unknown { reason: "the network is down".to_owned(), source: None });
+            if tx.faults.commits.now() {
+                return unknown;
+            }
+            tx.tx.commit()?;
+            if tx.faults.commit_answers.now() { unknown } else { Ok(()) }
+        })
+    }
+
+    fn rollback(tx: FaultyTx) -> BoxFuture<'static, Result<(), StoreError>> {
+        MemoryStore::rollback(tx.tx)
+    }
+}
+
+impl WakeUp for FaultyStore {
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        self.store.changed()
+    }
+}
+
+impl Administration for FaultyStore {
+    fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
+        self.store.stats()
+    }
+
+    fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
+        self.store.highest()
+    }
+
+    fn find<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        self.store.find(event_id)
+    }
+
+    fn find_by_aggregate<'a>(
+        &'a self,
+        aggregate_id: &'a str,
+        page: Page,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>> {
+        self.store.find_by_aggregate(aggregate_id, page)
+    }
+
+    fn dead(&self, page: Page) -> BoxFuture<'_, Result<Vec<StoredEvent>, StoreError>> {
+        self.store.dead(page)
+    }
+
+    fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>> {
+        self.store.replay(selection)
+    }
+
+    fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        self.store.discard(selection)
+    }
+
+    fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.store.purge(purge)
+    }
+}
