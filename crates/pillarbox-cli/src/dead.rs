@@ -1,0 +1,47 @@
+//! `pillarbox dead`: events that were given up.
+
+mod list;
+mod selection;
+mod show;
+
+use clap::{Args, Subcommand};
+
+use crate::command;
+
+const EXAMPLES: &str = "\
+Examples:
+  pillarbox dead list --db shop.db
+  pillarbox dead show --db shop.db 01JQ5Z3V7N8XK4M2T9R6B0CWDE
+  pillarbox dead replay --db shop.db --all
+  pillarbox dead discard --db shop.db 01JQ5Z3V7N8XK4M2T9R6B0CWDE
+";
+
+/// List, show, replay and discard dead events
+///
+/// An event is dead when its last attempt failed, when no retry could help, or when it has no listener. It stays
+/// so until you replay or discard it.
+#[derive(Args, Debug)]
+#[command(after_help = command::help(EXAMPLES))]
+pub(crate) struct Dead {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    List(list::List),
+    Show(show::Show),
+    Replay(selection::Replay),
+    Discard(selection::Discard),
+}
+
+impl Dead {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self.action {
+            Action::List(list) => list.run().await,
+            Action::Show(show) => show.run().await,
+            Action::Replay(replay) => replay.run().await,
+            Action::Discard(discard) => discard.run().await,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+CREATE TABLE IF NOT EXISTS demo_run (
+    run INTEGER PRIMARY KEY AUTOINCREMENT,
+    seed INTEGER NOT NULL,
+    events INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS orders (
+    run INTEGER NOT NULL REFERENCES demo_run (run),
+    number INTEGER NOT NULL,
+    item TEXT NOT NULL,
+    cents INTEGER NOT NULL,
+    event_id TEXT NOT NULL UNIQUE,
+    PRIMARY KEY (run, number)
+) STRICT;

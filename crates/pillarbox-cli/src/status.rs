@@ -1,0 +1,82 @@
+//! `pillarbox status`: what waits, and what is dead.
+
+use std::fmt::Write;
+
+use clap::Args;
+use pillarbox::store::{Administration, Stats};
+use serde::Serialize;
+
+use crate::command;
+use crate::database::Database;
+use crate::{figure, terminal};
+
+const EXAMPLES: &str = "\
+Examples:
+  pillarbox status --db shop.db
+  pillarbox status --db shop.db --json | jq .oldest_due_seconds
+";
+
+/// Show how many events wait, are done and are dead
+///
+/// The number of done events is an estimate, because counting them would read the whole table.
+#[derive(Args, Debug)]
+#[command(after_help = command::help(EXAMPLES))]
+pub(crate) struct Status {
+    #[command(flatten)]
+    database: Database,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    database: String,
+    schema_version: u32,
+    new: u64,
+    retry: u64,
+    pending: u64,
+    dead: u64,
+    done_estimate: u64,
+    /// `null` if nothing is due.
+    oldest_due_seconds: Option<f64>,
+}
+
+impl Status {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let (store, version) = self.database.open().await?;
+        let stats = store.stats().await?;
+        store.close().await;
+        let name = self.database.path().display().to_string();
+        if self.json {
+            return terminal::json(&Shown {
+                database: name,
+                schema_version: version,
+                new: stats.new,
+                retry: stats.retry,
+                pending: stats.pending(),
+                dead: stats.dead,
+                done_estimate: stats.done_estimate,
+                oldest_due_seconds: stats.oldest_due_for.map(|lag| lag.as_secs_f64()),
+            });
+        }
+        terminal::print(&table(&name, version, &stats)?)
+    }
+}
+
+fn table(name: &str, version: u32, stats: &Stats) -> Result<String, std::fmt::Error> {
+    let lag = stats.oldest_due_for.map_or_else(|| "–".to_owned(), figure::time);
+    let mut table = String::new();
+    writeln!(table, "{name}, schema version {version}\n")?;
+    for (label, value, remark) in [
+        ("new", figure::count(stats.new), "never tried"),
+        ("retry", figure::count(stats.retry), "to be tried again"),
+        ("dead", figure::count(stats.dead), "given up; see `pillarbox dead list`"),
+        ("done", format!("~{}", figure::count(stats.done_estimate)), "delivered; an estimate"),
+        ("oldest due", lag, "how long the oldest has been waiting"),
+    ] {
+        writeln!(table, "  {label:<10} {value:>14}   {remark}")?;
+    }
+    Ok(table)
+}
