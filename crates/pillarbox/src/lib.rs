@@ -1,4 +1,42 @@
-//! The transactional outbox.
+//! The transactional outbox: events are written inside your database transaction and delivered after it.
+//!
+//! ```
+//! use pillarbox::{Delivery, ListenerError, MemoryStore, Outbox};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (arrived, mut arrivals) = tokio::sync::mpsc::channel(1);
+//! let outbox = Outbox::builder(MemoryStore::new())
+//!     .on("OrderPlaced", move |order: Delivery| {
+//!         let arrived = arrived.clone();
+//!         async move { arrived.send(order).await.map_err(ListenerError::from) }
+//!     })
+//!     .start()?;
+//!
+//! let mut tx = outbox.begin().await?;
+//! let id = outbox.write_json(&mut tx, "OrderPlaced", r#"{"id":17}"#).await?;
+//! tx.commit().await?;
+//!
+//! assert_eq!(arrivals.recv().await.expect("the outbox runs").id(), id);
+//! outbox.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With a real database the store is another, statements of yours run on `&mut *tx`, and they and the event are
+//! committed together.
+//!
+//! - [`Outbox`] writes and delivers; [`OutboxBuilder`] has all options and their defaults.
+//! - [`Event`] is what is written; [`IntoEvent`] makes one of a type of yours.
+//! - [`Tx`] is a transaction of the outbox; [`Outbox::write_in`] uses one of your own.
+//! - [`Listener`] gets one [`Delivery`] at a time, [`Sink`] a [`Run`] of them; a [`Registry`] says who gets what.
+//! - [`RetryPolicy`] says when a failed event is tried again; [`Retry`] is the built-in one.
+//! - [`Interceptor`], [`AfterCommitHook`], [`MetricsExporter`] and [`Outbox::counts`] let you look on.
+//! - [`store`] has the contracts of a store; [`MemoryStore`] is the reference.
+//! - [`Runtime`] is time, randomness and tasks, so that a test runs all of it in simulated time.
+//!
+//! Delivery is at least once: after a crash, a time-out or a lost answer an event comes again, with the same
+//! [id](Event::id). Events may overtake each other.
 
 mod ambient;
 mod config;
@@ -40,3 +78,27 @@ pub use runtime::{BoxFuture, Clock, Random, Runtime, Spawn, SystemClock};
 pub use sink::{MemorySink, Run, Sink, SinkError};
 pub use timestamp::Timestamp;
 pub use tx::{AfterCommitHook, NoHook, Tx};
+
+#[cfg(doctest)]
+mod guide {
+    //! The programs in the README and the guide, as tests.
+
+    macro_rules! pages {
+        ($($name:ident $path:literal)*) => {$(
+            #[doc = include_str!(concat!("../../../", $path))]
+            struct $name;
+        )*};
+    }
+    pages! {
+        Readme "README.md"
+        GettingStarted "docs/guide/getting-started.md"
+        WritingEvents "docs/guide/writing-events.md"
+        ListenersAndRetries "docs/guide/listeners-and-retries.md"
+        Sinks "docs/guide/sinks.md"
+        Operating "docs/guide/operating.md"
+        PlainSql "docs/guide/plain-sql.md"
+        Configuration "docs/guide/configuration.md"
+        Topologies "docs/guide/topologies.md"
+        TestingYourOutbox "docs/guide/testing-your-outbox.md"
+    }
+}
