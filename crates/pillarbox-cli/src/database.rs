@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use clap::Args;
+use pillarbox::store::StoreError;
 use pillarbox_sqlite::{SqliteOptions, SqliteStore};
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -18,8 +19,9 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Database {
     /// The database: a path, or a URL that begins with `sqlite:`
-    #[arg(long, env = "PILLARBOX_DB", value_name = "PATH|URL", value_parser = Location::from_str)]
-    db: Location,
+    // Taken as text: clap would repeat a URL that it refuses, and the password in it.
+    #[arg(long, env = "PILLARBOX_DB", hide_env_values = true, value_name = "PATH|URL")]
+    db: String,
 
     /// What stands before the names of the outbox's tables
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -27,33 +29,39 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// The file.
-    pub(crate) fn path(&self) -> &Path {
-        self.db.path()
-    }
-
-    /// Opens an outbox that exists, and returns its schema version too.
-    pub(crate) async fn open(&self) -> anyhow::Result<(SqliteStore, u32)> {
-        let path = self.path();
+    /// Opens an outbox that exists.
+    pub(crate) async fn open(&self) -> anyhow::Result<Opened> {
+        let location: Location = self.db.parse()?;
+        let path = location.path();
         if !path.exists() {
             let path = path.display();
             return Err(Unusable(format!("no such file: `{path}`; `pillarbox migrate` creates it")).into());
         }
-        let store = self.connect(false).await?;
-        let version = store.check().await.with_context(|| path.display().to_string())?;
-        Ok((store, version))
+        let store = self.connect(&location, false).await?;
+        let version = store.check().await.map_err(|error| location.explain(error))?;
+        Ok(Opened { store, version, name: location.name() })
     }
 
     /// Opens a database that may have no outbox yet, or not even a file.
-    pub(crate) async fn open_or_create(&self) -> anyhow::Result<SqliteStore> {
-        self.connect(true).await
+    pub(crate) async fn open_or_create(&self) -> anyhow::Result<(SqliteStore, Location)> {
+        let location: Location = self.db.parse()?;
+        Ok((self.connect(&location, true).await?, location))
     }
 
-    async fn connect(&self, create: bool) -> anyhow::Result<SqliteStore> {
-        self.db.check()?;
-        let options = self.db.options().prefix(&self.prefix).create_if_missing(create);
-        Ok(options.watch(false).max_connections(2).connect().await?)
+    async fn connect(&self, location: &Location, create: bool) -> anyhow::Result<SqliteStore> {
+        location.check()?;
+        let options = location.options().prefix(&self.prefix).create_if_missing(create);
+        options.watch(false).max_connections(2).connect().await.map_err(|error| location.explain(error))
     }
+}
+
+/// An outbox that exists.
+pub(crate) struct Opened {
+    pub(crate) store: SqliteStore,
+    /// The version of its tables.
+    pub(crate) version: u32,
+    /// The file, for people.
+    pub(crate) name: String,
 }
 
 /// A database as the user named it.
@@ -72,6 +80,21 @@ impl Location {
     /// The file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file, for people.
+    pub(crate) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Names the file in errors that do not.
+    pub(crate) fn explain(&self, error: StoreError) -> anyhow::Error {
+        match error {
+            StoreError::NotMigrated | StoreError::OlderSchema { .. } | StoreError::NewerSchema { .. } => {
+                anyhow::Error::new(error).context(self.name())
+            }
+            other => other.into(),
+        }
     }
 
     /// How it was named, for another process to name it so too.

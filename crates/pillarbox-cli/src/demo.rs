@@ -51,8 +51,9 @@ pub(crate) struct Demo {
     events: u64,
 
     /// Where: a path, or a URL that begins with `sqlite:`; a temporary file if not given
-    #[arg(long, env = "PILLARBOX_DB", value_name = "PATH|URL")]
-    db: Option<Location>,
+    // Taken as text: clap would repeat a URL that it refuses, and the password in it.
+    #[arg(long, env = "PILLARBOX_DB", hide_env_values = true, value_name = "PATH|URL")]
+    db: Option<String>,
 
     /// What the choice of the orders follows from
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -116,7 +117,7 @@ impl Demo {
         let printed = if self.json {
             terminal::json(&ledger)
         } else {
-            terminal::print(&report::table(&ledger, self.db.as_ref().map(Location::given))?)
+            terminal::print(&report::table(&ledger, self.given())?)
         };
         match printed {
             // The verdict stands, whether or not anyone reads the table.
@@ -125,15 +126,23 @@ impl Demo {
         }
     }
 
+    /// Where the user wants it; an empty variable is as good as none.
+    fn given(&self) -> Option<&str> {
+        self.db.as_deref().filter(|given| !given.is_empty())
+    }
+
     async fn play(&self, directory: &TempDir) -> anyhow::Result<Ledger> {
-        let location = self.db.clone().unwrap_or_else(|| Location::of(directory.path().join("demo.db")));
+        let location = match self.given() {
+            Some(given) => given.parse()?,
+            None => Location::of(directory.path().join("demo.db")),
+        };
         location.check()?;
         let store = connect(&location).await?;
         let run = Run::begin(&store, &location, self.seed, self.events).await?;
         let journal = directory.path().join("journal");
         let writing = Journal::open(&journal, 1).context("the demo cannot write its journal")?;
         let mut progress = Progress::new(&journal, self.events)?;
-        let kept = if self.db.is_some() { "" } else { " (temporary, removed at the end)" };
+        let kept = if self.given().is_some() { "" } else { " (temporary, removed at the end)" };
         progress.say(&format!(
             "{} orders on {}{kept}",
             figure::count(self.events),
@@ -141,8 +150,10 @@ impl Demo {
         ));
 
         if self.crash {
+            // With the last connection gone, the child's death leaves a log that has to be recovered.
+            store.close().await;
             let crash = Crash {
-                location,
+                location: location.clone(),
                 run,
                 journal,
                 workers: self.pace.workers.into(),
@@ -158,6 +169,7 @@ impl Demo {
             }
         }
         let reader = progress.finish()?;
+        let store = if self.crash { connect(&location).await? } else { store };
         let books = Books::read(store.pool(), &run).await?;
         store.close().await;
         let crashes = if self.crash { self.crashes } else { 0 };
@@ -183,7 +195,7 @@ impl Pace {
 }
 
 async fn connect(location: &Location) -> anyhow::Result<SqliteStore> {
-    Ok(location.options().watch(false).connect().await?)
+    location.options().watch(false).connect().await.map_err(|error| location.explain(error))
 }
 
 /// Reads `100`, `100/s` or `0.5/s`.

@@ -1,10 +1,10 @@
 //! The binary `pillarbox`: a demo of the outbox, and the operator's tool.
 
+mod age;
 mod command;
 mod database;
 mod dead;
 mod demo;
-mod duration;
 mod exit;
 mod figure;
 mod migrate;

@@ -1,6 +1,5 @@
 //! `pillarbox migrate`: makes the outbox, or brings it up to date.
 
-use anyhow::Context;
 use clap::Args;
 use pillarbox::store::StoreError;
 use serde::Serialize;
@@ -40,16 +39,16 @@ struct Migrated {
 
 impl Migrate {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let name = self.database.path().display().to_string();
-        let store = self.database.open_or_create().await?;
+        let (store, location) = self.database.open_or_create().await?;
+        let name = location.name();
         let before = match store.check().await {
             Ok(version) => Some(version),
             Err(StoreError::OlderSchema { found, .. }) => Some(found),
             Err(StoreError::NotMigrated) => None,
-            Err(error) => return Err(error).context(name),
+            Err(error) => return Err(location.explain(error)),
         };
-        store.migrate().await.with_context(|| name.clone())?;
-        let now = store.check().await.with_context(|| name.clone())?;
+        store.migrate().await.map_err(|error| location.explain(error))?;
+        let now = store.check().await.map_err(|error| location.explain(error))?;
         store.close().await;
         if self.json {
             return terminal::json(&Migrated { database: name, from_version: before, schema_version: now });

@@ -6,9 +6,10 @@ use clap::Args;
 use pillarbox::store::{self, Administration};
 use serde::Serialize;
 
+use crate::age::Age;
 use crate::command;
 use crate::database::Database;
-use crate::{duration, figure, terminal};
+use crate::{figure, terminal};
 
 /// Rows looked at in one step, and the pause between steps that leaves the database to others.
 const STEP: usize = 1_000;
@@ -31,8 +32,8 @@ pub(crate) struct Purge {
     database: Database,
 
     /// Delete what was done at least this long ago: `30s`, `15m`, `12h`, `30d`
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    older_than: Duration,
+    #[arg(long, value_name = "AGE")]
+    older_than: Age,
 
     /// Delete dead events too that were written at least this long ago
     #[arg(long)]
@@ -51,12 +52,16 @@ struct Purged {
 
 impl Purge {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let (store, _) = self.database.open().await?;
+        let store = self.database.open().await?.store;
         let highest = store.highest().await?;
         let bar =
             terminal::bar(u64::try_from(highest).unwrap_or(0), "  purging {wide_bar} {percent} % · {msg}");
-        let mut step =
-            store::Purge { older_than: self.older_than, limit: STEP, after: 0, dead_too: self.dead_too };
+        let mut step = store::Purge {
+            older_than: self.older_than.duration,
+            limit: STEP,
+            after: 0,
+            dead_too: self.dead_too,
+        };
         let mut purged = 0;
         loop {
             let done = store.purge(step).await?;
@@ -74,7 +79,10 @@ impl Purge {
             return terminal::json(&Purged { purged, dead_too: self.dead_too });
         }
         let kind = if self.dead_too { "done and dead" } else { "done" };
-        let age = figure::time(self.older_than);
-        terminal::print(&format!("purged {}: {kind}, older than {age}\n", figure::events(purged)))
+        terminal::print(&format!(
+            "purged {}: {kind}, older than {}\n",
+            figure::events(purged),
+            self.older_than
+        ))
     }
 }

@@ -7,7 +7,7 @@ use pillarbox::store::{Administration, Stats};
 use serde::Serialize;
 
 use crate::command;
-use crate::database::Database;
+use crate::database::{Database, Opened};
 use crate::{figure, terminal};
 
 const EXAMPLES: &str = "\
@@ -45,10 +45,9 @@ struct Shown {
 
 impl Status {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let (store, version) = self.database.open().await?;
+        let Opened { store, version, name } = self.database.open().await?;
         let stats = store.stats().await?;
         store.close().await;
-        let name = self.database.path().display().to_string();
         if self.json {
             return terminal::json(&Shown {
                 database: name,

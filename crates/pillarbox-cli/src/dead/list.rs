@@ -79,7 +79,7 @@ impl Line {
 
 impl List {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (store, _) = self.database.open().await?;
+        let store = self.database.open().await?.store;
         let total = store.stats().await?.dead;
         let limit = self.limit as usize;
         // One more than asked for, to see whether another page follows.

@@ -6,7 +6,7 @@ use pillarbox_sqlite::SqliteStore;
 use serde::Serialize;
 
 use crate::command;
-use crate::database::Database;
+use crate::database::{Database, Opened};
 use crate::exit::{NotFound, Unusable};
 use crate::{figure, terminal};
 
@@ -56,7 +56,7 @@ pub(super) struct Discard {
     meant: Meant,
 
     /// Do not ask: delete all of them
-    #[arg(long, requires = "all")]
+    #[arg(long)]
     yes: bool,
 
     /// Print JSON
@@ -90,9 +90,9 @@ struct Discarded {
 
 impl Replay {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (store, _) = self.database.open().await?;
+        let Opened { store, name, .. } = self.database.open().await?;
         let mut replayed = 0;
-        let mut steps = self.meant.steps(&store).await?;
+        let mut steps = self.meant.steps(&store, &name).await?;
         while let Some(selection) = steps.next(&store).await? {
             replayed += store.replay(&selection).await?;
         }
@@ -106,7 +106,7 @@ impl Replay {
 
 impl Discard {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (store, _) = self.database.open().await?;
+        let Opened { store, name, .. } = self.database.open().await?;
         if self.meant.all && !self.yes {
             let dead = figure::count(store.stats().await?.dead);
             store.close().await;
@@ -115,7 +115,7 @@ impl Discard {
             return Err(Unusable(reason).into());
         }
         let mut event_ids = Vec::new();
-        let mut steps = self.meant.steps(&store).await?;
+        let mut steps = self.meant.steps(&store, &name).await?;
         while let Some(selection) = steps.next(&store).await? {
             event_ids.extend(store.discard(&selection).await?);
         }
@@ -130,7 +130,7 @@ impl Discard {
 
 impl Meant {
     /// Where to begin; refuses ids that are unknown or not dead.
-    async fn steps(&self, store: &SqliteStore) -> anyhow::Result<Steps> {
+    async fn steps(&self, store: &SqliteStore, name: &str) -> anyhow::Result<Steps> {
         if self.all {
             return Ok(Steps::Numbers { after: 0, highest: store.highest().await? });
         }
@@ -148,7 +148,7 @@ impl Meant {
                     ))
                     .into());
                 }
-                None => return Err(NotFound(format!("no event `{id}`")).into()),
+                None => return Err(NotFound(format!("no event `{id}` in {name}")).into()),
             }
         }
         Ok(Steps::Ids(Some(self.ids.clone())))

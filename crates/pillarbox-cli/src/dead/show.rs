@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
-use anyhow::Context;
 use clap::Args;
 use pillarbox::store::{Administration, StoredEvent};
 use pillarbox::{Event, Headers};
 use serde::Serialize;
 
 use crate::command;
-use crate::database::Database;
+use crate::database::{Database, Opened};
 use crate::exit::NotFound;
 use crate::payload::{self, PayloadJson};
 use crate::{figure, terminal};
@@ -74,13 +73,11 @@ struct Envelope<'a> {
 
 impl Show {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (store, _) = self.database.open().await?;
+        let Opened { store, name, .. } = self.database.open().await?;
         let found = store.find(&self.id).await?;
         store.close().await;
-        let stored = found.with_context(|| {
-            let file = self.database.path().display();
-            NotFound(format!("no event `{}` in {file}", figure::plain(&self.id)))
-        })?;
+        let unknown = || NotFound(format!("no event `{}` in {name}", figure::plain(&self.id)));
+        let stored = found.ok_or_else(unknown)?;
         if self.json {
             return terminal::json(&shown(&stored));
         }

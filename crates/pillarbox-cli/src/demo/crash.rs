@@ -39,7 +39,7 @@ impl Crash {
             anyhow::ensure!(status.code().is_none(), TOO_SHORT);
             let calls = figure::count(calls);
             progress.say(&format!(
-                "  process {pid} killed after {calls} deliveries; started again under its name"
+                "  process {pid} killed after {calls} listener calls; started again under its name"
             ));
         }
         let mut child = self.start(self.times + 1)?;

@@ -1,7 +1,7 @@
 //! What happened in the demo, written down by those to whom it happened: one line each, in a file that
 //! survives the death of the process. The outbox knows nothing of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -26,6 +26,11 @@ impl Journal {
     /// The transaction of this event was committed just now.
     pub(super) fn committed(&self, event_id: &str) -> std::io::Result<()> {
         self.append(&format!("committed {event_id} {}\n", now()))
+    }
+
+    /// The transaction of the order with this number was rolled back just now.
+    pub(super) fn rolled_back(&self, number: u64) -> std::io::Result<()> {
+        self.append(&format!("rolled-back {number} {}\n", now()))
     }
 
     /// A listener was handed this event at `at`, and has done its work or failed.
@@ -56,7 +61,11 @@ pub(super) fn now() -> i64 {
 pub(super) struct Records {
     /// When each event was committed.
     pub(super) committed: HashMap<String, i64>,
+    /// The numbers of orders that came to nothing; after a crash one may do so again.
+    pub(super) rolled_back: HashSet<u64>,
     pub(super) tries: Vec<Try>,
+    /// How many of the tries succeeded.
+    pub(super) deliveries: u64,
 }
 
 /// One call of a listener.
@@ -74,12 +83,21 @@ impl Records {
     fn read_line(&mut self, line: &str) -> Option<()> {
         let mut words = line.split(' ');
         let (word, event_id, at) = (words.next()?, words.next()?.to_owned(), words.next()?.parse().ok()?);
-        if word == "committed" {
-            self.committed.insert(event_id, at);
-            return Some(());
+        match word {
+            "committed" => {
+                self.committed.insert(event_id, at);
+                return Some(());
+            }
+            "rolled-back" => {
+                self.rolled_back.insert(event_id.parse().ok()?);
+                return Some(());
+            }
+            _ => {}
         }
         let (attempt, incarnation) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        self.tries.push(Try { event_id, at, attempt, incarnation, delivered: word == "delivered" });
+        let delivered = word == "delivered";
+        self.deliveries += u64::from(delivered);
+        self.tries.push(Try { event_id, at, attempt, incarnation, delivered });
         Some(())
     }
 }

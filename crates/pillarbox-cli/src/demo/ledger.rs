@@ -21,6 +21,8 @@ pub(super) struct Ledger {
     /// Orders that were committed, each with its event.
     pub(super) written: u64,
     pub(super) rolled_back: u64,
+    /// Orders that are neither.
+    pub(super) unaccounted: u64,
     /// Events that a listener has served.
     pub(super) delivered: u64,
     /// Calls of listeners after a failure.
@@ -30,7 +32,8 @@ pub(super) struct Ledger {
     pub(super) duplicates: u64,
     /// Duplicates within the life of one process: no crash explains them.
     pub(super) unexplained: u64,
-    /// Committed orders whose event is missing, still pending, or DONE without a delivery.
+    /// Commits that are not in the database, and committed orders whose event is missing, still pending, or DONE
+    /// without a delivery.
     pub(super) lost: u64,
     /// Events of transactions that did not commit: delivered, or in the table.
     pub(super) ghosts: u64,
@@ -98,25 +101,30 @@ impl Ledger {
         let is_ghost = |id: &&str| !books.orders.contains_key(*id);
         let called: HashSet<&str> = tries.iter().map(|one| one.event_id.as_str()).collect();
 
-        let written = books.orders.len() as u64;
+        let is_gone = |id: &&String| !books.orders.contains_key(*id);
+        let gone = records.committed.keys().filter(is_gone).count() as u64;
+
+        let (written, rolled_back) = (books.orders.len() as u64, records.rolled_back.len() as u64);
         let delivered = deliveries.times.len() as u64;
         let mut ledger = Self {
             seed: run.seed,
             events: run.events,
             written,
-            rolled_back: run.events.saturating_sub(written),
+            rolled_back,
+            unaccounted: run.events.abs_diff(written + rolled_back),
             delivered,
             retried: tries.iter().filter(|one| one.attempt > 1).count() as u64,
             dead: books.orders.values().filter(|status| is_dead(status)).count() as u64,
             duplicates: deliveries.times.values().sum::<u64>() - delivered,
             unexplained: deliveries.unexplained,
-            lost: books.orders.iter().filter(|&order| is_lost(order)).count() as u64,
+            lost: gone + books.orders.iter().filter(|&order| is_lost(order)).count() as u64,
             ghosts: books.ghost_rows + called.iter().filter(|id| is_ghost(id)).count() as u64,
             crashes,
             latency: latency(records, &tries),
             balanced: false,
         };
-        ledger.balanced = ledger.lost == 0 && ledger.ghosts == 0 && ledger.unexplained == 0;
+        let faults = [ledger.lost, ledger.ghosts, ledger.unexplained, ledger.unaccounted];
+        ledger.balanced = faults == [0; 4];
         ledger
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Follows the journal at `journal` of a demo with this many orders.
     pub(super) fn new(journal: &Path, orders: u64) -> std::io::Result<Self> {
-        let bar = terminal::bar(orders, "  {bar:32} {msg}");
+        let bar = terminal::bar(orders, "  {bar:20} {msg}");
         let now = Instant::now();
         Ok(Self { reader: Reader::open(journal)?, orders, bar, start: now, last_line: now })
     }
@@ -42,10 +42,9 @@ impl Progress {
     pub(super) fn look(&mut self) -> anyhow::Result<u64> {
         self.reader.read_on()?;
         let records = &self.reader.records;
-        let committed = records.committed.len() as u64;
         let calls = records.tries.len() as u64;
         if terminal::is_watched() {
-            self.bar.set_position(committed);
+            self.bar.set_position(self.placed());
             self.bar.set_message(self.line());
         } else if self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
@@ -54,16 +53,21 @@ impl Progress {
         Ok(calls)
     }
 
+    /// Orders whose transaction has ended one way or the other.
+    fn placed(&self) -> u64 {
+        let records = &self.reader.records;
+        (records.committed.len() + records.rolled_back.len()) as u64
+    }
+
     fn line(&self) -> String {
         let records = &self.reader.records;
-        let delivered = records.tries.iter().filter(|one| one.delivered).count() as u64;
-        let failed = records.tries.len() as u64 - delivered;
+        let failures = records.tries.len() as u64 - records.deliveries;
         format!(
-            "{} of {} orders committed, {} deliveries, {} failures",
-            figure::count(records.committed.len() as u64),
+            "{} of {} orders, {} deliveries, {} failures",
+            figure::count(self.placed()),
             figure::count(self.orders),
-            figure::count(delivered),
-            figure::count(failed)
+            figure::count(records.deliveries),
+            figure::count(failures)
         )
     }
 

@@ -62,9 +62,10 @@ fn rows(ledger: &Ledger, kept: Option<&str>) -> Vec<(&'static str, String, Strin
 
 fn verdict(ledger: &Ledger) -> String {
     if !ledger.balanced {
-        let (lost, ghosts, unexplained) = (ledger.lost, ledger.ghosts, ledger.unexplained);
+        let Ledger { lost, ghosts, unexplained, unaccounted, .. } = ledger;
         return format!(
-            "The ledger does NOT balance: {lost} lost, {ghosts} ghosts, {unexplained} duplicates without a crash."
+            "The ledger does NOT balance: {lost} lost, {ghosts} ghosts, {unexplained} duplicates without a crash, \
+             {unaccounted} orders neither committed nor rolled back."
         );
     }
     format!(

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::Context;
-use pillarbox::store::Administration;
+use pillarbox::store::{Administration, StoreError};
 use pillarbox_sqlite::SqliteStore;
 use sqlx::{Row, SqlitePool};
 
@@ -26,19 +26,24 @@ impl Run {
         seed: u64,
         events: u64,
     ) -> anyhow::Result<Self> {
-        store.migrate().await?;
+        let highest = match store.check().await {
+            Ok(_) => store.highest().await?,
+            Err(StoreError::NotMigrated) => 0,
+            Err(error) => return Err(location.explain(error)),
+        };
         let pool = store.pool();
         let has_table = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)";
         let is_there = |name| sqlx::query_scalar::<_, bool>(has_table).bind(name).fetch_one(pool);
         let is_ours = is_there("demo_run").await?;
-        if !is_ours && (is_there("orders").await? || store.highest().await? > 0) {
-            let path = location.path().display();
+        if !is_ours && (highest > 0 || is_there("orders").await?) {
             return Err(Unusable(format!(
-                "`{path}` has events or orders that are not the demo's, and the demo would deliver them to \
-                 nobody; give a new file"
+                "`{}` has events or orders that are not the demo's, and the demo would deliver them to nobody; \
+                 give a new file",
+                location.name()
             ))
             .into());
         }
+        store.migrate().await?;
         sqlx::raw_sql(include_str!("tables.sql")).execute(pool).await?;
         let insert = "INSERT INTO demo_run (seed, events) VALUES (?1, ?2) RETURNING run";
         let number = sqlx::query_scalar(insert).bind(seed as i64).bind(events as i64).fetch_one(pool).await?;

@@ -160,8 +160,14 @@ async fn place(
             });
             tx.commit().await?;
         }
-        Ending::RollBack => tx.rollback().await?,
-        Ending::Drop => drop(tx),
+        Ending::RollBack => {
+            tx.rollback().await?;
+            journal.rolled_back(order.number)?;
+        }
+        Ending::Drop => {
+            drop(tx);
+            journal.rolled_back(order.number)?;
+        }
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 
-const RUN: Run = Run { number: 1, seed: 1, events: 3 };
 const DONE: Option<i64> = Some(1);
 const DEAD: Option<i64> = Some(3);
 
@@ -20,7 +19,8 @@ fn books(orders: &[(&str, Option<i64>)]) -> Books {
 }
 
 fn draw_up(books: &Books, tries: Vec<Try>) -> Ledger {
-    Ledger::draw_up(&RUN, books, &Records { tries, ..Records::default() }, 0)
+    let run = Run { number: 1, seed: 1, events: books.orders.len() as u64 };
+    Ledger::draw_up(&run, books, &Records { tries, ..Records::default() }, 0)
 }
 
 /// Q3: delivered and dead events together are the committed orders.
@@ -29,8 +29,7 @@ fn orders_that_are_delivered_or_dead_balance() {
     let ledger = draw_up(&books(&[("a", DONE), ("b", DEAD)]), vec![delivered("a", 1), failed("b")]);
 
     assert!(ledger.balanced, "{ledger:?}");
-    assert_eq!((ledger.written, ledger.rolled_back), (2, 1));
-    assert_eq!((ledger.delivered, ledger.dead), (1, 1));
+    assert_eq!((ledger.written, ledger.delivered, ledger.dead), (2, 1, 1));
 }
 
 #[test]
@@ -47,6 +46,30 @@ fn an_event_that_is_missing_or_still_pending_is_lost() {
 
         assert_eq!((ledger.lost, ledger.balanced), (1, false), "{status:?}");
     }
+}
+
+#[test]
+fn a_commit_that_is_not_in_the_database_is_lost() {
+    let run = Run { number: 1, seed: 1, events: 1 };
+    let committed = HashMap::from([("a".to_owned(), 1_000)]);
+
+    let ledger = Ledger::draw_up(&run, &Books::default(), &Records { committed, ..Records::default() }, 0);
+
+    assert_eq!((ledger.lost, ledger.balanced), (1, false));
+}
+
+#[test]
+fn every_order_is_committed_or_rolled_back() {
+    let run = Run { number: 1, seed: 1, events: 3 };
+    let mut records = Records { tries: vec![delivered("a", 1)], ..Records::default() };
+    records.rolled_back.insert(2);
+    let one_missing = Ledger::draw_up(&run, &books(&[("a", DONE)]), &records, 0);
+    records.rolled_back.insert(3);
+
+    let complete = Ledger::draw_up(&run, &books(&[("a", DONE)]), &records, 0);
+
+    assert_eq!((one_missing.unaccounted, one_missing.balanced), (1, false));
+    assert_eq!((complete.rolled_back, complete.unaccounted, complete.balanced), (2, 0, true));
 }
 
 /// W1: whatever a listener hears of a transaction that was rolled back is a ghost, even if it failed.
@@ -92,7 +115,8 @@ fn latency_runs_from_the_commit_to_the_first_call() {
         records.tries.push(Try { at: number + 1_000, ..delivered(&id, 1) });
     }
 
-    let latency = Ledger::draw_up(&RUN, &Books::default(), &records, 0).latency.unwrap();
+    let tries: Vec<&Try> = records.tries.iter().collect();
+    let latency = latency(&records, &tries).unwrap();
 
     assert_eq!(latency, Latency { p50_micros: 50, p99_micros: 99, max_micros: 100 });
 }

@@ -1,13 +1,36 @@
-//! Durations as people write them: `30s`, `12h`, `30d`.
+//! How old something is, as people write it: `30s`, `12h`, `30d`.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 const HINT: &str = "write a number and a unit, for example `30s`, `15m`, `12h` or `30d`";
 /// A hundred years; whatever is longer is a slip of the pen, and might not fit into a timestamp.
 const LONGEST: u64 = 36_500 * 86_400_000;
 
+/// An age, which is shown as it was given.
+#[derive(Clone, Debug)]
+pub(crate) struct Age {
+    given: String,
+    pub(crate) duration: Duration,
+}
+
+impl FromStr for Age {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        Ok(Self { given: given.trim().to_owned(), duration: parse(given)? })
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.given)
+    }
+}
+
 /// Reads a whole number followed by `ms`, `s`, `m`, `h`, `d` or `w`.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let unit_at = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);

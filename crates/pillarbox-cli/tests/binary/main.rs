@@ -1,0 +1,7 @@
+//! The binary `pillarbox`, run as a user runs it.
+
+mod dead;
+mod demo;
+mod operator;
+mod shop;
+mod usage;

@@ -1,0 +1,102 @@
+//! `migrate`, `status` and `purge` do what they say.
+
+use serde_json::json;
+
+use crate::shop::{Answer, Shop, pillarbox, run};
+
+/// S7: the outbox is made once, beside tables that were there before.
+#[test]
+fn migrate_creates_the_outbox_once() {
+    let shop = Shop::empty();
+    shop.execute("CREATE TABLE invoices (id INTEGER PRIMARY KEY); INSERT INTO invoices VALUES (1)");
+
+    let first = shop.run("migrate", &[]);
+    let second = shop.run("migrate", &["--json"]).json();
+
+    assert!(first.out.starts_with("created the outbox in "), "{}", first.out);
+    assert_eq!((&second["from_version"], &second["schema_version"]), (&json!(1), &json!(1)));
+    assert_eq!(shop.number("SELECT count(*) FROM invoices"), 1);
+}
+
+/// S6: two outboxes fit into one file, and commands work on the one that is named.
+#[test]
+fn a_prefix_names_an_outbox_of_its_own() {
+    let shop = Shop::with_events(&[("id-1", 3)]);
+    let before = shop.run("status", &["--prefix", "billing_"]);
+    shop.run("migrate", &["--prefix", "billing_", "--json"]).json();
+
+    let plain = shop.run("status", &["--json"]).json();
+    let billing = shop.run("status", &["--prefix", "billing_", "--json"]).json();
+
+    assert_eq!(before.code, Some(2), "{}", before.out);
+    assert_eq!((&plain["dead"], &billing["dead"]), (&json!(1), &json!(0)));
+}
+
+/// S4: a path, a URL and the environment name the same database.
+#[test]
+fn a_path_a_url_and_the_environment_name_the_same_database() {
+    let shop = Shop::with_events(&[("id-1", 3)]);
+    let url = format!("sqlite://{}", shop.db());
+
+    let by_path = run(&["status", "--db", &shop.db()]);
+    let by_url = run(&["status", "--db", &url]);
+    let by_environment = Answer::of(pillarbox().arg("status").env("PILLARBOX_DB", &url).output().unwrap());
+
+    assert_eq!(by_path.code, Some(0), "{}", by_path.err);
+    assert_eq!(by_path.out, by_url.out);
+    assert_eq!(by_path.out, by_environment.out);
+}
+
+/// M6: what is done is an estimate, and says so.
+#[test]
+fn status_counts_events_by_status() {
+    let shop = Shop::with_events(&[("n-1", 0), ("n-2", 0), ("d-1", 1), ("r-1", 2), ("x-1", 3), ("x-2", 3)]);
+
+    let json = shop.run("status", &["--json"]).json();
+    let text = shop.run("status", &[]).out;
+
+    let counts =
+        ["new", "retry", "pending", "dead", "done_estimate", "schema_version"].map(|name| json[name].clone());
+    assert_eq!(counts, [2, 1, 3, 2, 1, 1].map(|count| json!(count)));
+    assert!(json["oldest_due_seconds"].as_f64().is_some(), "{json}");
+    assert!(text.contains("~1   delivered; an estimate"), "{text}");
+}
+
+#[test]
+fn status_of_an_empty_outbox_has_no_lag() {
+    let shop = Shop::with_events(&[]);
+
+    let json = shop.run("status", &["--json"]).json();
+
+    assert_eq!(json["oldest_due_seconds"], json!(null));
+}
+
+/// S9: old done events go, in several steps; what waits stays, and so does what is dead.
+#[test]
+fn purge_deletes_old_done_events_and_nothing_else() {
+    let shop = Shop::with_events(&[("n-1", 0), ("r-1", 2), ("x-1", 3), ("young", 1)]);
+    shop.execute(
+        "WITH RECURSIVE old (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM old WHERE n < 2500)
+         INSERT INTO outbox_event (event_id, event_type, payload, status, created_at, done_at)
+         SELECT 'old-' || n, 'OrderPlaced', '{}', 1, 0, 0 FROM old",
+    );
+
+    let purged = shop.run("purge", &["--older-than", "30d", "--json"]).json();
+    let again = shop.run("purge", &["--older-than", "30d"]);
+
+    assert_eq!(purged["purged"], json!(2_500));
+    assert_eq!(again.out, "purged 0 events: done, older than 30d\n");
+    assert_eq!(shop.number("SELECT count(*) FROM outbox_event"), 4);
+}
+
+/// S9: dead events are purged only when asked.
+#[test]
+fn purge_deletes_dead_events_when_asked() {
+    let shop = Shop::with_events(&[("n-1", 0), ("x-1", 3), ("x-2", 3)]);
+    shop.execute("UPDATE outbox_event SET created_at = 0 WHERE event_id IN ('n-1', 'x-1')");
+
+    let purged = shop.run("purge", &["--older-than", "12h", "--dead-too"]);
+
+    assert_eq!(purged.out, "purged 1 event: done and dead, older than 12h\n");
+    assert_eq!(shop.number("SELECT count(*) FROM outbox_event WHERE event_id IN ('n-1', 'x-2')"), 2);
+}

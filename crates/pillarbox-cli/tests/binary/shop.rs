@@ -1,0 +1,130 @@
+//! A shop with an outbox of its own in a temporary directory, and the program to look after it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use pillarbox::Event;
+use pillarbox::store::TxStore;
+use pillarbox_sqlite::SqliteStore;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program, with no settings from the environment.
+pub(crate) fn pillarbox() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pillarbox"));
+    command.env_remove("PILLARBOX_DB").env_remove("RUST_LOG");
+    command
+}
+
+/// What the program said and how it ended.
+pub(crate) struct Answer {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Answer {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The data of an answer that went well.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{}", self.err);
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+/// Runs the program with these arguments.
+pub(crate) fn run(arguments: &[&str]) -> Answer {
+    Answer::of(pillarbox().args(arguments).output().unwrap())
+}
+
+/// A directory with a database in it, or at least a place for one.
+pub(crate) struct Shop {
+    directory: TempDir,
+}
+
+impl Shop {
+    /// A place without a database.
+    pub(crate) fn empty() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    /// A shop whose outbox holds these events, with their status.
+    pub(crate) fn with_events(events: &[(&str, i64)]) -> Self {
+        let shop = Self::empty();
+        assert_eq!(shop.run("migrate", &[]).code, Some(0));
+        shop.write(events);
+        shop
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("shop.db")
+    }
+
+    pub(crate) fn db(&self) -> String {
+        self.file().to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
+    /// Runs a command (one or two words) on this shop's database.
+    pub(crate) fn run(&self, command: &str, arguments: &[&str]) -> Answer {
+        let mut program = pillarbox();
+        program.args(command.split(' ')).arg("--db").arg(self.file()).args(arguments);
+        Answer::of(program.output().unwrap())
+    }
+
+    /// Executes a statement of ours, as an application would.
+    pub(crate) fn execute(&self, statement: &'static str) {
+        self.with_store(async |store| {
+            sqlx::raw_sql(statement).execute(store.pool()).await.unwrap();
+        });
+    }
+
+    /// The number that a statement of ours selects.
+    pub(crate) fn number(&self, select: &'static str) -> i64 {
+        self.with_store(async |store| sqlx::query_scalar(select).fetch_one(store.pool()).await.unwrap())
+    }
+
+    fn write(&self, events: &[(&str, i64)]) {
+        self.with_store(async |store| {
+            let built: Vec<Event> = events.iter().map(|(id, _)| order_placed(id)).collect();
+            let mut tx = store.begin().await.unwrap();
+            store.insert(SqliteStore::connection_mut(&mut tx), &built, None).await.unwrap();
+            SqliteStore::commit(tx).await.unwrap();
+            for (id, status) in events {
+                let update = "UPDATE outbox_event SET status = ?1, attempts = iif(?1 = 3, 4, 0), \
+                              last_error = iif(?1 = 3, 'no such address', NULL), \
+                              done_at = iif(?1 = 1, created_at, NULL) WHERE event_id = ?2";
+                sqlx::query(update).bind(status).bind(id).execute(store.pool()).await.unwrap();
+            }
+        });
+    }
+
+    fn with_store<T>(&self, work: impl AsyncFnOnce(&SqliteStore) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::options(self.db()).watch(false).connect().await.unwrap();
+            let result = work(&store).await;
+            store.close().await;
+            result
+        })
+    }
+}
+
+fn order_placed(id: &str) -> Event {
+    Event::builder("OrderPlaced")
+        .id(id)
+        .aggregate("Order", "order-17")
+        .tenant("acme")
+        .header("source", "web")
+        .context("user", "anna")
+        .json_text(r#"{"total":12345678901234567890123,"id":"order-17"}"#)
+        .build()
+        .unwrap()
+}
