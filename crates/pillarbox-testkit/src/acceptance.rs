@@ -172,8 +172,7 @@ pub async fn type_safe_event_type(stage: &impl Stage) {
 /// Q2, V5: an aggregate type given by an enum is stored and delivered as its name.
 pub async fn type_safe_aggregate_type(stage: &impl Stage) {
     let (listener, mut desk) = Desk::open();
-    let outbox =
-        stage.outbox().on_aggregate(Kind::Order, Happening::OrderPlaced, listener).start().unwrap();
+    let outbox = stage.outbox().on_aggregate(Kind::Order, Happening::OrderPlaced, listener).start().unwrap();
     let event = Event::builder(Happening::OrderPlaced).aggregate(Kind::Order, "order-17").json_text("{}");
     let mut tx = outbox.begin().await.unwrap();
     let id = outbox.write(&mut tx, event).await.unwrap();

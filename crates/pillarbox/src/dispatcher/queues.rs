@@ -192,15 +192,21 @@ impl Queues {
         waiting.filter(|item| item.deadline < moment).map(|item| item.lease).collect()
     }
 
-    /// Notes that leases were renewed until `deadline`, or lost.
-    pub(crate) fn renewed(&self, leases: &[Lease], lost: &[i64], deadline: Duration) {
+    /// Notes that leases were renewed until `deadline`, or lost; returns how many suspects lost theirs.
+    pub(crate) fn renewed(&self, leases: &[Lease], lost: &[i64], deadline: Duration) -> usize {
         let mut state = self.lock();
         let State { hot, cold, .. } = &mut *state;
+        let mut lost_suspects = 0;
         for queue in [hot, cold] {
-            queue.retain(|item| !lost.contains(&item.lease.seq));
+            queue.retain(|item| {
+                let keep = !lost.contains(&item.lease.seq);
+                lost_suspects += usize::from(!keep && item.is_suspect());
+                keep
+            });
             let renewed = queue.iter_mut().filter(|item| leases.contains(&item.lease));
             renewed.for_each(|item| item.deadline = deadline);
         }
+        lost_suspects
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -83,7 +83,8 @@ impl Dispatcher {
             }
         };
         let deadline = now + self.config.lease_for;
-        self.queues.renewed(&leases, &lost, deadline);
+        let lost_suspects = self.queues.renewed(&leases, &lost, deadline);
+        self.suspects.fetch_sub(lost_suspects, Ordering::Relaxed);
         lost.iter().for_each(|&seq| self.in_flight.leave(seq));
         let mut live = items;
         live.retain(|item| !lost.contains(&item.lease.seq));
@@ -171,7 +172,8 @@ impl Dispatcher {
     /// Runs the interceptors after an attempt, in reverse; nothing that happens in them changes its outcome.
     pub(super) async fn after(&self, delivery: &Delivery, error: Option<&str>, limit: Duration) {
         for interceptor in self.interceptors.iter().rev() {
-            let hook = CatchPanic(Box::pin(interceptor.after(delivery, error)));
+            // In an async block, so that a panic before its first await is caught as well.
+            let hook = CatchPanic(Box::pin(async move { interceptor.after(delivery, error).await }));
             match self.runtime.timeout(limit, hook).await {
                 Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(error))) => {

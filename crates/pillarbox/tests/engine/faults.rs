@@ -152,7 +152,8 @@ impl TxStore for FaultyStore {
 
     fn commit(tx: FaultyTx) -> BoxFuture<'static, Result<(), CommitError>> {
         Box::pin(async move {
-            let unknown = Err(CommitError::Unknown { reason: "the network is down".to_owned(), source: None });
+            let unknown =
+                Err(CommitError::Unknown { reason: "the network is down".to_owned(), source: None });
             if tx.faults.commits.now() {
                 return unknown;
             }

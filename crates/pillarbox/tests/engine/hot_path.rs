@@ -147,8 +147,7 @@ async fn event_that_is_not_read_back_in_time_comes_from_the_table() {
 async fn full_hot_queue_warns_and_leaves_events_to_the_poller() {
     let (stage, logs) = (Stage::set(), Logs::collect());
     let (listener, mut desk) = Desk::open();
-    let outbox =
-        stage.outbox().on("OrderPlaced", listener).hot_queue(2).poll_every(HOUR).start().unwrap();
+    let outbox = stage.outbox().on("OrderPlaced", listener).hot_queue(2).poll_every(HOUR).start().unwrap();
 
     write_all(&outbox, &orders(5)).await;
     let begun = stage.now();

@@ -1,7 +1,19 @@
 //! The engine on the memory store, in paused time.
 
+mod configuration;
+mod dependencies;
+mod dispatching;
 mod faults;
 mod hot_path;
+mod intercepting;
 mod logs;
+mod metrics;
+mod polling;
+mod registries;
+mod retrying;
+mod settling;
+mod shutdown;
+mod sinks;
 mod stage;
+mod topologies;
 mod writing;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pillarbox::store::{Administration, EventStore, Owner, Status, StoredEvent, Take, Token, TxStore};
 use pillarbox::{
-    Delivery, Event, EventBuilder, IntoEvent, ListenerError, MemoryStore, Outbox, OutboxBuilder, Runtime, Store,
+    Delivery, Event, EventBuilder, IntoEvent, ListenerError, MemoryStore, Outbox, OutboxBuilder, Runtime,
+    Store,
 };
 use pillarbox_testkit::paused;
 
@@ -149,7 +150,9 @@ impl<T: Clone> Notes<T> {
 
 impl Notes<Delivery> {
     /// A listener that notes every delivery and succeeds.
-    pub(crate) fn listener(&self) -> impl Fn(Delivery) -> std::future::Ready<Result<(), ListenerError>> + use<> {
+    pub(crate) fn listener(
+        &self,
+    ) -> impl Fn(Delivery) -> std::future::Ready<Result<(), ListenerError>> + use<> {
         self.answering(|_| Ok(()))
     }
 

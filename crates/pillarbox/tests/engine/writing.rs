@@ -276,7 +276,8 @@ async fn key_and_tenant_are_delivered() {
         .on("OrderPlaced", seen.listener())
         .start()
         .unwrap();
-    let of_aggregate = || Event::builder("OrderPlaced").aggregate("Order", "17").tenant("acme").json_text("{}");
+    let of_aggregate =
+        || Event::builder("OrderPlaced").aggregate("Order", "17").tenant("acme").json_text("{}");
 
     write(&outbox, of_aggregate().id("default")).await;
     write(&outbox, of_aggregate().id("own").key("customer-4")).await;
@@ -287,12 +288,8 @@ async fn key_and_tenant_are_delivered() {
 
     let got: Vec<_> = seen.all();
     let keys: Vec<_> = got.iter().map(|delivery| (delivery.id(), delivery.key())).collect();
-    let expected = [
-        ("default", Some("17")),
-        ("own", Some("customer-4")),
-        ("none", None),
-        ("cold", Some("17")),
-    ];
+    let expected =
+        [("default", Some("17")), ("own", Some("customer-4")), ("none", None), ("cold", Some("17"))];
     assert_eq!(keys, expected);
     assert!(got.iter().all(|delivery| delivery.tenant_id() == Some("acme")));
 }

@@ -1,0 +1,100 @@
+//! Options that make no sense are refused with their name, their value and what would work.
+
+use std::time::Duration;
+
+use pillarbox::{ConfigError, MemoryStore, OutboxBuilder, Retry};
+
+use crate::stage::{HOUR, SECOND, Stage};
+
+#[track_caller]
+fn refused(change: impl FnOnce(OutboxBuilder<MemoryStore>) -> OutboxBuilder<MemoryStore>, expected: &str) {
+    let error = change(Stage::set().outbox()).start().unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+/// D1, D7: nothing can be of no size.
+#[tokio::test(start_paused = true)]
+async fn zero_is_refused() {
+    refused(|outbox| outbox.workers(0), "`workers` is 0: it must be at least 1");
+    refused(|outbox| outbox.hot_queue(0), "`hot_queue` is 0: it must be at least 1");
+    refused(|outbox| outbox.cold_queue(0), "`cold_queue` is 0: it must be at least 1");
+    refused(|outbox| outbox.batch_size(0), "`batch_size` is 0: it must be at least 1");
+    refused(|outbox| outbox.run_limits(0, 1), "`run_events` is 0: it must be at least 1");
+    refused(|outbox| outbox.run_limits(1, 0), "`run_bytes` is 0: it must be at least 1");
+    refused(|outbox| outbox.max_starts(0), "`max_starts` is 0: it must be at least 1");
+    refused(
+        |outbox| outbox.delivery_timeout(Duration::ZERO),
+        "`delivery_timeout` is 0ns: it must be longer than zero",
+    );
+    refused(|outbox| outbox.poll_every(Duration::ZERO), "`poll_every` is 0ns: it must be longer than zero");
+}
+
+/// S5, D10: a lease that does not exceed the delivery timeout and the margin is refused.
+#[tokio::test(start_paused = true)]
+async fn lease_shorter_than_a_delivery_is_refused() {
+    let expected = |lease: &str, needed: &str| {
+        format!(
+            "`lease_for` is {lease}: it must exceed `delivery_timeout` and `margin`, together {needed}, \
+             or an event is taken by another while its listener runs"
+        )
+    };
+
+    refused(|outbox| outbox.lease_for(35 * SECOND), &expected("35s", "35s"));
+    refused(|outbox| outbox.delivery_timeout(300 * SECOND), &expected("300s", "305s"));
+    refused(|outbox| outbox.lease_for(40 * SECOND).margin(10 * SECOND), &expected("40s", "40s"));
+    assert!(Stage::set().outbox().lease_for(36 * SECOND).start().is_ok());
+}
+
+/// S10: a lease longer than the longest is refused, at birth as well.
+#[tokio::test(start_paused = true)]
+async fn lease_longer_than_the_longest_is_refused() {
+    refused(|outbox| outbox.lease_for(HOUR + SECOND), "`lease_for` is 3601s: at most 3600s");
+    refused(
+        |outbox| outbox.lease_for(HOUR).delivery_timeout(3_594 * SECOND),
+        "`delivery_timeout` is 3594s: with twice the `margin` it makes a lease of 3604s, at most 3600s",
+    );
+    assert!(Stage::set().outbox().lease_for(HOUR).start().is_ok());
+}
+
+/// P1: the largest batch cannot be smaller than the first.
+#[tokio::test(start_paused = true)]
+async fn max_batch_below_batch_size_is_refused() {
+    refused(
+        |outbox| outbox.batch_size(50).max_batch(20),
+        "`max_batch` is 20: it must be at least `batch_size`, 50",
+    );
+}
+
+/// P1: a name must fit where it is stored.
+#[tokio::test(start_paused = true)]
+async fn unfit_name_is_refused() {
+    let remedy = "it must have 1 to 100 characters, none of them `/`";
+    refused(|outbox| outbox.name(""), &format!("`name` is ``: {remedy}"));
+    refused(|outbox| outbox.name("a/b"), &format!("`name` is `a/b`: {remedy}"));
+    let long = "x".repeat(101);
+    refused(|outbox| outbox.name(&long), &format!("`name` is `{long}`: {remedy}"));
+}
+
+/// S9: done events cannot be both deleted and kept.
+#[tokio::test(start_paused = true)]
+async fn keeping_and_deleting_done_events_is_refused() {
+    refused(
+        |outbox| outbox.delete_done().keep_done_for(HOUR),
+        "`keep_done_for` is 3600s: with `delete_done` there is nothing to keep; use one of the two",
+    );
+}
+
+/// T2: a retry policy that contradicts itself is refused when the outbox is started.
+#[tokio::test(start_paused = true)]
+async fn contradicting_retry_policy_is_refused() {
+    refused(
+        |outbox| outbox.retry(Retry::exponential().max_attempts(5).max_retries(5)),
+        "both `max_attempts` (5) and `max_retries` (5) are set; choose one",
+    );
+    refused(
+        |outbox| outbox.retry(Retry::exponential().max_attempts(0)),
+        "`max_attempts` is 0, but the first delivery counts too; set it to 1 for no retries",
+    );
+    let error = Stage::set().outbox().retry(Retry::default().multiplier(0.5)).start().unwrap_err();
+    assert!(matches!(error, ConfigError::Retry(_)), "{error:?}");
+}

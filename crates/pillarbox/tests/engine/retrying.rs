@@ -1,0 +1,180 @@
+//! What follows a failure.
+
+use std::error::Error;
+use std::time::Duration;
+
+use pillarbox::store::Status;
+use pillarbox::{Delivery, ListenerError, OutboxBuilder, Retry, RetryPolicy, Store};
+
+use crate::stage::{HOUR, Notes, SECOND, Stage, placed, write};
+
+/// When each attempt at an event that always fails began, after the first one.
+async fn attempts_after<S: Store>(stage: &Stage, outbox: OutboxBuilder<S>) -> Vec<Duration> {
+    let times = Notes::<Duration>::new();
+    let (noted, clock) = (times.clone(), stage.runtime.clock.clone());
+    let listener = move |_: Delivery| {
+        noted.note(clock.now());
+        std::future::ready(Err(ListenerError::new("no answer")))
+    };
+    let outbox = outbox.on("OrderPlaced", listener).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+    let times = times.all();
+    times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+#[track_caller]
+fn close(delays: &[Duration], expected: &[u64]) {
+    let fits = |(delay, &millis): (&Duration, &u64)| {
+        (Duration::from_millis(millis)..Duration::from_millis(millis + 30)).contains(delay)
+    };
+    assert_eq!(delays.len(), expected.len(), "{delays:?}");
+    assert!(delays.iter().zip(expected).all(fits), "{delays:?} is not {expected:?}");
+}
+
+/// T4: five attempts, 100 ms doubling: dead at the fifth failure, and 1,600 ms are never waited.
+#[tokio::test(start_paused = true)]
+async fn max_attempts_counts_the_first_delivery() {
+    let stage = Stage::set();
+    let retry = Retry::exponential().initial(Duration::from_millis(100)).max_attempts(5);
+
+    let delays = attempts_after(&stage, stage.outbox().retry(retry)).await;
+
+    close(&delays, &[100, 200, 400, 800]);
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 5));
+}
+
+/// T4: with five retries all five delays are waited.
+#[tokio::test(start_paused = true)]
+async fn max_retries_does_not_count_the_first_delivery() {
+    let stage = Stage::set();
+    let retry = Retry::exponential().initial(Duration::from_millis(100)).max_retries(5);
+
+    let delays = attempts_after(&stage, stage.outbox().retry(retry)).await;
+
+    close(&delays, &[100, 200, 400, 800, 1_600]);
+    assert_eq!(stage.row("order-1").await.attempts, 6);
+}
+
+/// T1, D1: by default ten attempts, from 200 ms doubling to 60 s, each times 0.5 to 1.5.
+#[tokio::test(start_paused = true)]
+async fn default_policy_doubles_with_a_spread() {
+    let stage = Stage::set();
+
+    let delays = attempts_after(&stage, stage.outbox()).await;
+
+    assert_eq!(delays.len(), 9, "{delays:?}");
+    for (index, delay) in delays.iter().enumerate() {
+        let nominal = Duration::from_millis(200 << index).min(60 * SECOND);
+        let range = nominal / 2..nominal + nominal / 2 + Duration::from_millis(30);
+        assert!(range.contains(delay), "delay {index} of {delays:?}");
+    }
+    assert_eq!(stage.status("order-1").await, Status::Dead);
+}
+
+/// T1: the delays repeat from a seed, and are not all in the middle.
+#[tokio::test(start_paused = true)]
+async fn delays_repeat_from_a_seed() {
+    let first = attempts_after(&Stage::set(), Stage::set().outbox()).await;
+    let stage = Stage::set();
+    let second = attempts_after(&stage, stage.outbox()).await;
+    let again = Stage::set();
+    let third = attempts_after(&again, again.outbox()).await;
+
+    assert_eq!(second, third);
+    assert_eq!(first.len(), 9);
+}
+
+/// D13: a listener can ask for its own delay, with or without spending an attempt.
+#[tokio::test(start_paused = true)]
+async fn listener_asks_for_its_own_delay() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let times = Notes::<Duration>::new();
+    let (noted, clock) = (times.clone(), stage.runtime.clock.clone());
+    let listener = seen.clone();
+    let listener = move |delivery: Delivery| {
+        noted.note(clock.now());
+        listener.note(delivery);
+        std::future::ready(match listener.len() {
+            1 => Err(ListenerError::not_now(40 * SECOND, "closed for lunch")),
+            2 => Err(ListenerError::retry_after(20 * SECOND, "429")),
+            _ => Ok(()),
+        })
+    };
+    let outbox = stage.outbox().on("OrderPlaced", listener).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    let attempts: Vec<u32> = seen.all().iter().map(Delivery::attempt).collect();
+    assert_eq!(attempts, [1, 1, 2]);
+    let times = times.all();
+    close(&[times[1] - times[0], times[2] - times[1]], &[40_000, 20_000]);
+    assert_eq!(stage.row("order-1").await.attempts, 1);
+    assert_eq!(outbox.counts().failed, 1);
+}
+
+/// D13, T2: delays of its own do not save an event from its last attempt.
+#[tokio::test(start_paused = true)]
+async fn own_delay_that_spends_ends_with_the_attempts() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let listener = seen.answering(|_| Err(ListenerError::retry_after(SECOND, "429")));
+    let outbox = stage
+        .outbox()
+        .on("OrderPlaced", listener)
+        .retry(Retry::fixed(Duration::ZERO).max_attempts(3))
+        .start()
+        .unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!(seen.len(), 3);
+    assert_eq!(stage.status("order-1").await, Status::Dead);
+}
+
+/// D3: an error that no retry can cure is dead at once, with its attempt and its causes.
+#[tokio::test(start_paused = true)]
+async fn permanent_error_is_dead_at_once() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let listener = seen.answering(|_| Err(ListenerError::permanent("no such customer")));
+    let outbox = stage.outbox().on("OrderPlaced", listener).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    let row = stage.row("order-1").await;
+    assert_eq!((seen.len(), row.status, row.attempts), (1, Ok(Status::Dead), 1));
+    assert_eq!(row.last_error.as_deref(), Some("no such customer"));
+}
+
+/// T2: a policy of the user's own decides by the error.
+#[tokio::test(start_paused = true)]
+async fn own_policy_decides_by_the_error() {
+    struct OnlyIo;
+
+    impl RetryPolicy for OnlyIo {
+        fn max_attempts(&self) -> u32 {
+            4
+        }
+        fn next_delay(&self, _: u32, _: f64) -> Duration {
+            SECOND
+        }
+        fn should_retry(&self, error: &(dyn Error + 'static)) -> bool {
+            error.is::<std::io::Error>()
+        }
+    }
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let listener = seen.answering(|delivery| match delivery.attempt() {
+        1 => Err(std::io::Error::other("connection reset").into()),
+        _ => Err(std::fmt::Error.into()),
+    });
+    let outbox = stage.outbox().on("OrderPlaced", listener).retry_policy(OnlyIo).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!(seen.len(), 2);
+    assert_eq!(stage.status("order-1").await, Status::Dead);
+}

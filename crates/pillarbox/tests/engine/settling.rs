@@ -1,0 +1,142 @@
+//! Recording what became of events.
+
+use std::sync::atomic::Ordering;
+
+use pillarbox::store::Status;
+use pillarbox::{Delivery, MemorySink};
+use tracing::Level;
+
+use crate::logs::Logs;
+use crate::stage::{HOUR, Notes, SECOND, Stage, orders, placed, write, write_all};
+
+/// D12: under load outcomes are recorded in batches.
+#[tokio::test(start_paused = true)]
+async fn outcomes_are_recorded_in_batches() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+
+    write_all(&outbox, &orders(1_000)).await;
+    stage.pass(SECOND).await;
+
+    assert_eq!(outbox.counts().done, 1_000);
+    assert!(outbox.counts().settle_batches <= 20, "{:?}", outbox.counts());
+    assert_eq!(u64::from(faults.settled.load(Ordering::Relaxed)), outbox.counts().settle_batches);
+}
+
+/// D12: when nothing else waits, an outcome is recorded at once.
+#[tokio::test(start_paused = true)]
+async fn lone_outcome_is_recorded_at_once() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let outbox = stage.outbox().on("OrderPlaced", seen.listener()).start().unwrap();
+    stage.quiet().await;
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(crate::stage::MILLISECOND).await;
+
+    assert_eq!(stage.status("order-1").await, Status::Done);
+}
+
+/// D12: one row that the database refuses fails no other, and costs few statements more.
+#[tokio::test(start_paused = true)]
+async fn poisoned_row_fails_no_other() {
+    let (stage, seen, logs) = (Stage::set(), Notes::<Delivery>::new(), Logs::collect());
+    let (outbox, faults) = stage.faulty();
+    faults.poisoned.store(37, Ordering::Relaxed);
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+
+    write_all(&outbox, &orders(64)).await;
+    stage.pass(SECOND).await;
+
+    assert_eq!((seen.len(), outbox.counts().done), (64, 63));
+    assert_eq!(stage.status("order-37").await, Status::New);
+    assert!(faults.settled.load(Ordering::Relaxed) <= 20, "{faults:?}");
+    let errors = logs.at(Level::ERROR);
+    assert!(errors[0].starts_with("an outcome was not recorded"), "{errors:?}");
+}
+
+/// D11: a delivered event whose outcome could not be recorded is recorded again, not delivered again.
+#[tokio::test(start_paused = true)]
+async fn delivered_event_is_recorded_again_not_delivered_again() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+    faults.settles.next(5);
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!(seen.ids(), ["order-1"]);
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Done), 0));
+}
+
+/// D11: an outcome whose answer was lost counts once, however often it is repeated.
+#[tokio::test(start_paused = true)]
+async fn outcome_whose_answer_was_lost_counts_once() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    let fails_once = seen.answering(|delivery| match delivery.attempt() {
+        1 => Err(pillarbox::ListenerError::new("try again")),
+        _ => Ok(()),
+    });
+    let outbox = outbox.on("OrderPlaced", fails_once).start().unwrap();
+    faults.settle_answers.next(3);
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!(seen.len(), 2);
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Done), 1));
+    assert_eq!(outbox.counts().lost_leases, 0);
+}
+
+/// D11: while outcomes cannot be recorded nothing new is taken.
+#[tokio::test(start_paused = true)]
+async fn poller_waits_while_outcomes_cannot_be_recorded() {
+    let (stage, sink) = (Stage::set(), MemorySink::new());
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on_sink(pillarbox::GLOBAL, "OrderPlaced", sink.clone()).start().unwrap();
+    faults.settles.next(u32::MAX);
+    write(&outbox, placed("order-1")).await;
+    stage.quiet().await;
+    let takes = outbox.counts().takes;
+    stage.pending(&["order-2"]).await;
+
+    stage.pass(60 * SECOND).await;
+    assert_eq!((outbox.counts().takes, sink.published().len()), (takes, 1));
+    faults.settles.next(0);
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!((sink.published().len(), outbox.counts().done), (2, 2));
+}
+
+/// S9: done rows are deleted at once if asked.
+#[tokio::test(start_paused = true)]
+async fn done_rows_are_deleted_if_asked() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let outbox = stage.outbox().on("OrderPlaced", seen.listener()).delete_done().start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.quiet().await;
+
+    assert_eq!((seen.len(), stage.has_row("order-1").await), (1, false));
+}
+
+/// S9: done rows are purged after their time; dead ones are kept.
+#[tokio::test(start_paused = true)]
+async fn done_rows_are_purged_after_their_time() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let outbox =
+        stage.outbox().on("OrderPlaced", seen.listener()).keep_done_for(600 * SECOND).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    let dead = write(&outbox, pillarbox::Event::of_json("Unheard", "{}").unwrap()).await;
+
+    stage.pass(590 * SECOND).await;
+    assert!(stage.has_row("order-1").await);
+    stage.pass(90 * SECOND).await;
+
+    assert!(!stage.has_row("order-1").await);
+    assert_eq!(stage.status(&dead).await, Status::Dead);
+}

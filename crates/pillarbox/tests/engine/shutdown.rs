@@ -1,0 +1,185 @@
+//! Stopping is not a failure.
+
+use pillarbox::store::Status;
+use pillarbox::{Delivery, GLOBAL, MemorySink};
+use pillarbox_testkit::acceptance::Desk;
+
+use crate::stage::{HOUR, Notes, SECOND, Stage, orders, placed, write, write_all};
+
+/// D8: what was not begun is given back at once and costs no attempt; what runs is waited for.
+#[tokio::test(start_paused = true)]
+async fn close_finishes_what_runs_and_releases_the_rest() {
+    let stage = Stage::set();
+    let (listener, mut desk) = Desk::open();
+    let outbox = stage.outbox().on("OrderPlaced", listener).workers(1).start().unwrap();
+    write_all(&outbox, &orders(5)).await;
+    let running = desk.next().await;
+
+    let closing = async {
+        outbox.close().await;
+        stage.now()
+    };
+    let answering = async {
+        stage.pass(SECOND).await;
+        for order in &orders(5)[1..] {
+            let row = stage.row(order).await;
+            assert_eq!((row.locked_by, row.attempts, row.starts), (None, 0, 0));
+        }
+        running.succeed();
+        stage.now()
+    };
+    let (closed, answered) = tokio::join!(closing, answering);
+
+    assert!(closed - answered < SECOND / 10, "{closed:?} {answered:?}");
+    assert_eq!(stage.status("order-1").await, Status::Done);
+    assert_eq!((outbox.counts().done, outbox.counts().released), (1, 4));
+    assert!(desk.waiting().is_none());
+}
+
+/// D8: another instance waits for nothing after a close.
+#[tokio::test(start_paused = true)]
+async fn released_events_are_delivered_elsewhere_at_once() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (listener, mut desk) = Desk::open();
+    let outbox = stage.outbox().on("OrderPlaced", listener).workers(1).start().unwrap();
+    write_all(&outbox, &orders(3)).await;
+    let running = desk.next().await;
+    running.succeed();
+    let second = desk.next().await;
+    drop(outbox.close());
+
+    let (_, ()) = tokio::join!(outbox.close(), async { second.succeed() });
+    let _other = stage.outbox().on("OrderPlaced", seen.listener()).start().unwrap();
+    stage.quiet().await;
+
+    assert_eq!(seen.ids(), ["order-3"]);
+    assert_eq!(seen.all()[0].attempt(), 1);
+}
+
+/// D8: a listener that exceeds the drain timeout is cut off, and its event comes again, unspent.
+#[tokio::test(start_paused = true)]
+async fn drain_timeout_cuts_off_what_still_runs() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (listener, mut desk) = Desk::open();
+    let outbox = stage.outbox().on("OrderPlaced", listener).drain_timeout(3 * SECOND).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    let call = desk.next().await;
+
+    let begun = stage.now();
+    outbox.close().await;
+    let took = stage.now() - begun;
+
+    assert!((3 * SECOND..4 * SECOND).contains(&took), "{took:?}");
+    assert!(call.is_cancelled());
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts, row.locked_by), (Ok(Status::New), 0, None));
+    let _other = stage.outbox().on("OrderPlaced", seen.listener()).start().unwrap();
+    stage.quiet().await;
+    assert_eq!(seen.ids(), ["order-1"]);
+}
+
+/// D8: a run that exceeds the drain timeout is cut off too.
+#[tokio::test(start_paused = true)]
+async fn drain_timeout_cuts_off_a_run() {
+    let stage = Stage::set();
+    let outbox = stage.outbox().on_sink(GLOBAL, "OrderPlaced", crate::sinks::Silent).start().unwrap();
+    write_all(&outbox, &orders(3)).await;
+    stage.quiet().await;
+
+    let begun = stage.now();
+    outbox.close().await;
+
+    assert!(stage.now() - begun < 6 * SECOND);
+    assert_eq!((outbox.counts().released, outbox.counts().failed), (3, 0));
+}
+
+/// D8: after a close writing goes on, nothing is claimed, and others deliver.
+#[tokio::test(start_paused = true)]
+async fn writing_goes_on_after_close() {
+    let (stage, here, elsewhere) = (Stage::set(), Notes::<Delivery>::new(), Notes::<Delivery>::new());
+    let outbox = stage.outbox().on("OrderPlaced", here.listener()).start().unwrap();
+    let other = stage.outbox().on("OrderPlaced", elsewhere.listener()).start().unwrap();
+    let mut open = outbox.begin().await.unwrap();
+    outbox.write(&mut open, placed("order-1")).await.unwrap();
+
+    outbox.close().await;
+    open.commit().await.unwrap();
+    write(&outbox, placed("order-2")).await;
+    stage.pass(10 * SECOND).await;
+
+    assert_eq!(here.len(), 0);
+    assert_eq!(elsewhere.distinct().len(), 2);
+    assert_eq!(other.counts().done, 2);
+}
+
+/// D8: closing twice, and closing an outbox that only writes, end at once.
+#[tokio::test(start_paused = true)]
+async fn closing_again_changes_nothing() {
+    let (stage, sink) = (Stage::set(), MemorySink::new());
+    let outbox = stage.outbox().on_sink(GLOBAL, "OrderPlaced", sink).start().unwrap();
+    let writer = stage.outbox().writer_only().start().unwrap();
+    let begun = stage.now();
+
+    outbox.close().await;
+    outbox.close().await;
+    writer.close().await;
+
+    assert!(stage.now() - begun < SECOND);
+    assert!(outbox.poll().await.is_ok());
+}
+
+/// D8: closing while the database is away ends all the same.
+#[tokio::test(start_paused = true)]
+async fn close_ends_without_a_database() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+    faults.settles.next(u32::MAX);
+    faults.takes.next(u32::MAX);
+    write_all(&outbox, &orders(10)).await;
+    stage.quiet().await;
+
+    let begun = stage.now();
+    outbox.close().await;
+
+    assert!(stage.now() - begun < 15 * SECOND, "{:?}", stage.now() - begun);
+    assert_eq!(stage.status("order-1").await, Status::New);
+}
+
+/// W8: dropping the last clone stops the outbox, and what was not begun is given back.
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_clone_stops() {
+    let (stage, elsewhere) = (Stage::set(), Notes::<Delivery>::new());
+    let (listener, mut desk) = Desk::open();
+    let outbox = stage.outbox().on("OrderPlaced", listener).workers(1).start().unwrap();
+    let clone = outbox.clone();
+    write_all(&outbox, &orders(3)).await;
+    let running = desk.next().await;
+
+    drop(outbox);
+    stage.quiet().await;
+    assert!(!running.is_cancelled(), "a clone is left");
+    drop(clone);
+    stage.quiet().await;
+    let _other = stage.outbox().on("OrderPlaced", elsewhere.listener()).start().unwrap();
+    stage.quiet().await;
+    assert_eq!(elsewhere.ids(), ["order-2", "order-3"]);
+    running.succeed();
+    stage.pass(HOUR).await;
+
+    assert_eq!(stage.status("order-1").await, Status::Done);
+    assert_eq!(elsewhere.len(), 2);
+}
+
+/// D8: `run` closes when its argument completes.
+#[tokio::test(start_paused = true)]
+async fn run_ends_with_its_argument() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let outbox = stage.outbox().on("OrderPlaced", seen.listener()).start().unwrap();
+
+    outbox.run(stage.pass(60 * SECOND)).await;
+    write(&outbox, placed("order-1")).await;
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!((seen.len(), stage.now() >= 120 * SECOND), (0, true));
+}

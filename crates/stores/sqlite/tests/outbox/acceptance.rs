@@ -1,0 +1,5 @@
+//! The acceptance tests, on SQLite files.
+
+use crate::stage::SqliteStage;
+
+pillarbox_testkit::acceptance!(SqliteStage::fresh().await);

@@ -1,0 +1,8 @@
+//! Whole outboxes on SQLite files.
+
+mod acceptance;
+mod cancellation;
+mod hot_path;
+mod processes;
+mod stage;
+mod statements;

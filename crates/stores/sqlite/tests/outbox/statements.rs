@@ -1,0 +1,131 @@
+//! What a whole outbox costs in statements on its tables, counted by what the driver logs.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, Once};
+use std::time::Duration;
+
+use pillarbox::store::TxStore;
+use pillarbox::{Delivery, Event, GLOBAL, ListenerError, MemorySink};
+use pillarbox_sqlite::SqliteStore;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+use crate::stage::{SqliteStage, placed};
+
+static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps every statement. The driver logs on threads of its own, so this is for the whole process; tests tell
+/// their statements apart by the prefix of their tables. (BEGIN and COMMIT name no table.)
+struct Statements;
+
+impl<S: tracing::Subscriber> Layer<S> for Statements {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "sqlx::query" {
+            let mut text = Text::default();
+            event.record(&mut text);
+            LOGGED.lock().unwrap().push(text.0);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if ["summary", "db.statement"].contains(&field.name()) {
+            write!(self.0, "{value:?}").unwrap();
+        }
+    }
+}
+
+async fn counted(prefix: &str) -> SqliteStage {
+    static LISTEN: Once = Once::new();
+    LISTEN.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
+    });
+    let stage = SqliteStage::with(|options| options.prefix(prefix)).await;
+    statements(prefix);
+    stage
+}
+
+/// The statements on tables with this prefix since the last call.
+fn statements(prefix: &str) -> Vec<String> {
+    let mut logged = LOGGED.lock().unwrap();
+    let (ours, others) = logged.drain(..).partition(|sql| sql.contains(prefix));
+    *logged = others;
+    ours
+}
+
+fn orders(count: usize) -> impl Iterator<Item = Event> {
+    (0..count).map(|number| placed(&format!("order-{number}")))
+}
+
+/// D12, P5: draining costs at most 0.05 statements per event at batch size 100.
+#[tokio::test]
+async fn drained_event_costs_a_twentieth_of_a_statement() {
+    const EVENTS: usize = 5_000;
+    let stage = counted("drained_").await;
+    let events: Vec<Event> = orders(EVENTS).collect();
+    let mut tx = stage.store.begin().await.unwrap();
+    stage.store.insert(&mut tx, &events, None).await.unwrap();
+    SqliteStore::commit(tx).await.unwrap();
+    statements("drained_");
+    let (seen, mut all_seen) = tokio::sync::watch::channel(0);
+
+    let listener = move |_: Delivery| {
+        seen.send_modify(|count| *count += 1);
+        std::future::ready(Ok::<(), ListenerError>(()))
+    };
+    let outbox = stage.builder().on("OrderPlaced", listener).batch_size(100).max_batch(100).start().unwrap();
+    all_seen.wait_for(|count| *count == EVENTS).await.unwrap();
+    outbox.close().await;
+
+    assert_eq!(outbox.counts().done, EVENTS as u64);
+    let used = statements("drained_").len();
+    assert!((1..=EVENTS / 20).contains(&used), "{used} statements for {EVENTS} events");
+}
+
+/// P5: an outbox with nothing to do sends no statement to a table between two polls.
+#[tokio::test]
+async fn idle_outbox_reads_no_table() {
+    let stage = counted("idle_").await;
+    let sink = MemorySink::new();
+    let outbox = stage
+        .builder()
+        .on_sink(GLOBAL, "OrderPlaced", sink)
+        .poll_every(Duration::from_secs(3_600))
+        .start()
+        .unwrap();
+    outbox.poll().await.unwrap();
+    settle_down("idle_").await;
+
+    tokio::time::sleep(Duration::from_millis(200)).await;
+
+    assert_eq!(statements("idle_"), [""; 0]);
+    outbox.close().await;
+}
+
+/// Waits until the first looks at the file are over.
+async fn settle_down(prefix: &str) {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    statements(prefix);
+}
+
+/// W2: inside the user's transaction there is one INSERT for up to 500 events, and nothing else.
+#[tokio::test]
+async fn write_of_500_events_is_one_statement_in_the_transaction() {
+    let stage = counted("inside_").await;
+    let outbox = stage.builder().on_sink(GLOBAL, "OrderPlaced", MemorySink::new()).start().unwrap();
+    outbox.poll().await.unwrap();
+    settle_down("inside_").await;
+
+    let mut tx = outbox.begin().await.unwrap();
+    outbox.write_all(&mut tx, orders(500)).await.unwrap();
+    let inside = statements("inside_");
+    tx.commit().await.unwrap();
+    outbox.close().await;
+
+    assert_eq!(inside.len(), 1, "{inside:?}");
+    assert!(inside[0].contains("INSERT"), "{inside:?}");
+}
