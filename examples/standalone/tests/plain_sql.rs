@@ -18,8 +18,8 @@ fn statement(heading: &str) -> &'static str {
 
 async fn store_in(directory: &tempfile::TempDir) -> SqliteStore {
     let path = directory.path().join("orders.db");
-    let store = SqliteStore::connect(path.to_string_lossy()).await.unwrap();
-    store.migrate().await.unwrap();
+    let store = SqliteStore::connect(path.to_string_lossy()).await.expect("the database opens");
+    store.migrate().await.expect("the tables are created");
     store
 }
 
@@ -75,4 +75,20 @@ async fn delayed_row_is_not_yet_due() {
 
     let stats = store.stats().await.unwrap();
     assert_eq!((stats.pending(), stats.oldest_due_for), (1, None));
+}
+
+/// W12: a writer whose SQLite is too old for the defaults gives the times itself, and they agree with ours.
+#[tokio::test]
+async fn row_with_times_of_its_own_is_due() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store_in(&directory).await;
+    sqlx::query(statement("The least")).execute(store.pool()).await.unwrap();
+
+    sqlx::query(statement("With an older SQLite")).execute(store.pool()).await.unwrap();
+
+    let by_default = store.find("01K4B1Z0QX0V7J8M2C9D3E5F6G").await.unwrap().unwrap();
+    let by_hand = store.find("01K4B1Z0QX0V7J8M2C9D3E5F6K").await.unwrap().unwrap();
+    let apart = by_hand.created_at.as_micros().abs_diff(by_default.created_at.as_micros());
+    assert!(apart < 60_000_000, "{apart} microseconds");
+    assert_eq!(by_hand.available_at, by_hand.created_at);
 }

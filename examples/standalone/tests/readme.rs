@@ -26,7 +26,10 @@ fn program_of_the_readme_delivers_its_event() {
 }
 
 fn run_in(directory: &Path) -> String {
-    let run = Command::new(env!("CARGO_BIN_EXE_example-readme")).current_dir(directory).output().unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_example-readme"))
+        .current_dir(directory)
+        .output()
+        .expect("the program runs");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    String::from_utf8(run.stdout).unwrap()
+    String::from_utf8(run.stdout).expect("the output is text")
 }
