@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 pub(crate) use in_flight::InFlight;
-pub(crate) use panic::{CatchPanic, quietly};
+pub(crate) use panic::{CatchPanic, caught, quietly};
 pub(crate) use queues::{Item, Queues};
 
 use tokio::sync::RwLock;
@@ -20,13 +20,14 @@ use crate::config::Config;
 use crate::interceptor::SharedInterceptor;
 use crate::listener::Source;
 use crate::metrics::{Meter, add};
-use crate::registry::Registry;
+use crate::mutant::mutant;
+use crate::registry::{Registry, Target};
 use crate::retry::RetryPolicy;
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
 use crate::store::{EventStore, Lease, Outcome};
-use crate::{Delivery, Event, Timestamp};
+use crate::{Delivery, Event, ListenerError, Timestamp};
 
 /// What the workers share: queues in front of them, routes, policies, and the settler behind them.
 pub(crate) struct Dispatcher {
@@ -69,9 +70,18 @@ impl Dispatcher {
         source: Source,
         deadline: Duration,
     ) -> Item {
-        let target = self.registry.route(&event);
+        let target = self.route(&event);
         let delivery = Delivery::new(event, lease.attempts.saturating_add(1), created_at, source);
         Item { delivery, lease, deadline, target }
+    }
+
+    /// The receiver of an event. If the registry panics, the attempt fails as if a listener had.
+    fn route(&self, event: &Event) -> Option<Target> {
+        caught(|| self.registry.route(event)).unwrap_or_else(|panic| {
+            let text = format!("the registry panicked: {panic}");
+            let failing = move |_| std::future::ready(Err(ListenerError::new(text.clone())));
+            Some(Target::listener(failing))
+        })
     }
 
     /// Queues an event from the table; false when the cold queue is full or closed.
@@ -106,6 +116,9 @@ impl Dispatcher {
     /// Closes the queues and gives back, unspent, what was not begun.
     pub(crate) async fn release_queued(&self) {
         for item in self.queues.close() {
+            if mutant!(ReleaseForgotten) {
+                continue;
+            }
             self.settle(&item, Outcome::Released).await;
         }
     }

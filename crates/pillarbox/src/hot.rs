@@ -136,13 +136,31 @@ impl HotPath {
                 promised.iter().chain(&overflow).map(|born| born.event.id().to_owned()).collect();
             add(&self.dispatcher.meter.read_backs, 1);
             match self.dispatcher.store.read_back(self.token, &ids).await {
-                Ok(found) => self.confirmed(promised, overflow, found).await,
+                Ok(found) => {
+                    #[cfg(pillarbox_mutant)]
+                    let found = self.with_invented(&ids, found);
+                    self.confirmed(promised, overflow, found).await;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "committed events could not be read back; trying again");
                     self.try_again(promised, overflow).await;
                 }
             }
         }
+    }
+
+    /// Rows for all of `ids`, whether they were found or not.
+    #[cfg(pillarbox_mutant)]
+    fn with_invented(&self, ids: &[String], found: Vec<Found>) -> Vec<Found> {
+        use crate::mutant::mutant;
+        if !(mutant!(HotWithoutReadBack) || mutant!(HotBeforeCommit)) {
+            return found;
+        }
+        let created_at = self.dispatcher.runtime.clock.wall();
+        let missing = ids.iter().filter(|id| !found.iter().any(|row| row.event_id == **id));
+        let invented = missing.map(|id| Found { event_id: id.clone(), seq: -1, created_at });
+        let invented: Vec<Found> = invented.collect();
+        found.into_iter().chain(invented).collect()
     }
 
     fn next_waiting(&self) -> (Vec<Born>, Vec<Born>) {
@@ -204,7 +222,7 @@ impl HotPath {
     async fn enqueue(&self, born: Born, row: &Found) {
         let lease = self.lease(row);
         let dispatcher = &self.dispatcher;
-        if !dispatcher.in_flight.admit(lease, dispatcher.runtime.clock.now()) {
+        if !dispatcher.in_flight.admit_born(lease, dispatcher.runtime.clock.now()) {
             return dispatcher.queues.forgo_hot(1);
         }
         let id = born.event.id().to_owned();

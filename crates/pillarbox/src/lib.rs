@@ -47,6 +47,7 @@ mod interceptor;
 mod listener;
 mod memory;
 mod metrics;
+mod mutant;
 mod outbox;
 mod poller;
 mod purge;
@@ -70,6 +71,8 @@ pub use interceptor::{Interceptor, after, before};
 pub use listener::{Delivery, Listener, ListenerError, Source};
 pub use memory::{MemoryConnection, MemoryStore, MemoryTransaction, Savepoint};
 pub use metrics::{Counts, MetricsExporter, NoMetrics};
+#[cfg(pillarbox_mutant)]
+pub use mutant::{Mutant, switch_on};
 pub use outbox::{Outbox, OutboxBuilder, Receipt, Store, WriteError};
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};

@@ -14,6 +14,7 @@ use lifecycle::Engine;
 use crate::ambient::{self, CurrentTx, NoTransaction, TransactionError};
 use crate::hot::Born;
 use crate::metrics::Counts;
+use crate::mutant::mutant;
 use crate::poller::Leased;
 use crate::store::{Administration, Birth, InsertError, StoreError, TxStore, WakeUp};
 use crate::tx::{AfterCommit, Tx, Written};
@@ -153,6 +154,9 @@ impl<S: Store> Outbox<S> {
         tx.cut = false;
         inserted?;
         note(&mut tx.written, events, birth.as_ref(), deadline);
+        if mutant!(HotBeforeCommit) {
+            self.shared.after.committed(std::mem::take(&mut tx.written));
+        }
         Ok(())
     }
 

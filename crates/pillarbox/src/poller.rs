@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, Notify};
 pub use leased::{Leased, PollerHandler};
 
 use crate::config::Config;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, caught};
 use crate::metrics::{Meter, add};
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
@@ -167,7 +167,11 @@ impl Poller {
             let Some(limit) = self.limit(&cycle) else { return Ok(Rest::Full) };
             let (mut batch, deadline) = self.take(&mut cycle, limit).await?;
             let full = batch.events.len() >= limit;
-            self.settler.set_loaded(full);
+            self.settler.note_take(full);
+            if let Hands::Dispatcher(dispatcher) = &self.hands {
+                // Whose lease ran out while it waits or runs here goes on under the new one.
+                batch.events.retain(|taken| !dispatcher.in_flight.take_over(taken.lease));
+            }
             self.beware(&mut cycle, &mut batch.events).await;
             if !self.hand_on(batch.events, deadline).await {
                 return Ok(Rest::Full);
@@ -185,13 +189,13 @@ impl Poller {
         if cycle.careful {
             let free = match &self.hands {
                 Hands::Dispatcher(dispatcher) => dispatcher.has_room_for_suspect(),
-                Hands::Own(handler) => handler.capacity() > 0,
+                Hands::Own(handler) => capacity(&**handler) > 0,
             };
             return free.then_some(1);
         }
         let (room, worthwhile) = match &self.hands {
             Hands::Dispatcher(dispatcher) => (dispatcher.queues.cold_room(), self.config.worthwhile_room()),
-            Hands::Own(handler) => (handler.capacity(), 1),
+            Hands::Own(handler) => (capacity(&**handler), 1),
         };
         let limit = room.min(cycle.batch).min(self.config.batch_limit());
         (limit >= worthwhile).then_some(limit)
@@ -208,6 +212,8 @@ impl Poller {
             for suspect in &suspects as &Vec<Taken> {
                 self.settle(suspect, Outcome::Released).await;
             }
+            // Before the next take, or it finds nothing, and the one after it all of them again.
+            self.settler.flush().await;
         }
     }
 
@@ -269,11 +275,25 @@ impl Poller {
             Hands::Dispatcher(dispatcher) => {
                 dispatcher.enqueue_cold(event, taken.lease, taken.created_at, deadline)
             }
-            Hands::Own(handler) => handler.handle(Leased::new(taken, event, deadline, self.settler.clone())),
+            Hands::Own(handler) => {
+                let leased = Leased::new(taken, event, deadline, self.settler.clone());
+                caught(|| handler.handle(leased)).unwrap_or_else(|panic| {
+                    tracing::error!(event_id = taken.event_id, panic, "the poller's handler panicked");
+                    false
+                })
+            }
         }
     }
 
     async fn settle(&self, taken: &Taken, outcome: Outcome) {
         self.settler.settle(&taken.event_id, taken.lease, outcome).await;
     }
+}
+
+/// How many events a handler takes now; none, if it panics over the question.
+fn capacity(handler: &dyn PollerHandler) -> usize {
+    caught(|| handler.capacity()).unwrap_or_else(|panic| {
+        tracing::error!(panic, "the poller's handler panicked");
+        0
+    })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::dispatcher::InFlight;
 use crate::metrics::{Meter, add};
@@ -32,8 +32,26 @@ pub(crate) struct SettlerHandle {
 struct SettlerState {
     /// The last write failed and is being tried again.
     troubled: AtomicBool,
-    /// Events wait, so gathering outcomes pays.
-    loaded: AtomicBool,
+    /// The last take was full: more waits in the table.
+    take_was_full: AtomicBool,
+    /// Events wait in a queue.
+    queued: AtomicBool,
+    /// Nothing waits any more.
+    calm: Notify,
+}
+
+impl SettlerState {
+    /// Whether more outcomes will come soon, so that gathering them pays.
+    fn is_loaded(&self) -> bool {
+        self.take_was_full.load(Ordering::Relaxed) || self.queued.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, flag: &AtomicBool, value: bool) {
+        flag.store(value, Ordering::Relaxed);
+        if !self.is_loaded() {
+            self.calm.notify_one();
+        }
+    }
 }
 
 enum Entry {
@@ -62,9 +80,14 @@ impl SettlerHandle {
         self.state.troubled.load(Ordering::Relaxed)
     }
 
-    /// Says whether events wait in a queue or in the table.
-    pub(crate) fn set_loaded(&self, loaded: bool) {
-        self.state.loaded.store(loaded, Ordering::Relaxed);
+    /// Says whether the last take was full, so that more waits in the table.
+    pub(crate) fn note_take(&self, full: bool) {
+        self.state.note(&self.state.take_was_full, full);
+    }
+
+    /// Says whether events wait in a queue.
+    pub(crate) fn note_queued(&self, queued: bool) {
+        self.state.note(&self.state.queued, queued);
     }
 }
 
@@ -118,7 +141,7 @@ impl Settler {
                 sort_in(entry, batch, flushes);
                 continue;
             }
-            if !state.loaded.load(Ordering::Relaxed) {
+            if !state.is_loaded() {
                 return;
             }
             let patience = patience.get_or_insert_with(|| self.runtime.clock.sleep(GATHER_FOR));
@@ -128,6 +151,7 @@ impl Settler {
                     Some(entry) => sort_in(entry, batch, flushes),
                     None => return,
                 },
+                () = state.calm.notified() => {}
                 () = patience => return,
             }
         }
@@ -145,6 +169,7 @@ impl Settler {
             let settlements: Vec<_> = part.iter().map(|(_, settlement)| self.newest(settlement)).collect();
             match self.store.settle(&settlements, self.done).await {
                 Ok(lost) => {
+                    parts.push(self.left_over(&part, &settlements, &lost));
                     self.recorded(&part, &lost, repeat);
                     state.troubled.store(false, Ordering::Relaxed);
                 }
@@ -172,6 +197,31 @@ impl Settler {
     /// The settlement under the newest lease: the event may have been taken anew by this very instance.
     fn newest(&self, settlement: &Settlement) -> Settlement {
         Settlement { lease: self.in_flight.newest(settlement.lease), outcome: settlement.outcome.clone() }
+    }
+
+    /// What is still to be recorded because this very instance took an event anew while it was settled:
+    /// nobody delivers under that lease, so it is given back, or used where the older one was lost.
+    fn left_over(
+        &self,
+        part: &[(String, Settlement)],
+        settled: &[Settlement],
+        lost: &[i64],
+    ) -> Vec<(String, Settlement)> {
+        let mut left_over = Vec::new();
+        for ((event_id, Settlement { lease, outcome }), settled) in part.iter().zip(settled) {
+            let Some(last) = self.in_flight.last_taken(lease.seq) else { continue };
+            let is_lost = lost.contains(&lease.seq);
+            let is_newer = last.token != settled.lease.token;
+            let settlement = if is_newer && is_lost {
+                Settlement { lease: Lease { token: last.token, ..*lease }, outcome: outcome.clone() }
+            } else if is_newer || is_lost && last.token != lease.token {
+                Settlement { lease: last, outcome: Outcome::Released }
+            } else {
+                continue;
+            };
+            left_over.push((event_id.clone(), settlement));
+        }
+        left_over
     }
 
     async fn pause(&self, pause: Duration) {
@@ -235,5 +285,48 @@ fn sort_in(entry: Entry, batch: &mut Vec<(String, Settlement)>, flushes: &mut Ve
     match entry {
         Entry::Settle { event_id, settlement } => batch.push((event_id, settlement)),
         Entry::Flush(flush) => flushes.push(flush),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+    use crate::metrics::NoMetrics;
+    use crate::store::Token;
+
+    fn start(meter: &Arc<Meter>) -> SettlerHandle {
+        let settler = Settler {
+            store: Arc::new(MemoryStore::new()),
+            runtime: Runtime::tokio(),
+            meter: meter.clone(),
+            in_flight: Arc::new(InFlight::new(None)),
+            shutdown: Arc::new(Shutdown::new()),
+            wake: Arc::default(),
+            done: DoneRows::Keep,
+        };
+        settler.start(10)
+    }
+
+    async fn pass(time: Duration) {
+        Runtime::tokio().clock.sleep(time).await;
+    }
+
+    /// D12: outcomes are gathered while more is in the table, though the queues are empty, and no longer.
+    #[tokio::test(start_paused = true)]
+    async fn gathering_ends_with_the_load() {
+        let meter = Arc::new(Meter::new(Arc::new(NoMetrics)));
+        let settler = start(&meter);
+        let lease = Lease { seq: 17, token: Token(1), attempts: 0, starts: 0 };
+        settler.note_take(true);
+        settler.note_queued(false);
+
+        settler.settle("order-17", lease, Outcome::Done).await;
+        pass(GATHER_FOR / 4).await;
+        assert_eq!(meter.counts().settle_batches, 0);
+        settler.note_take(false);
+        pass(GATHER_FOR / 4).await;
+
+        assert_eq!(meter.counts().settle_batches, 1);
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct AfterCommit {
 
 impl AfterCommit {
     /// The row is committed, or may be: the hot path will find out by reading it back.
-    fn committed(&self, written: Written) {
+    pub(crate) fn committed(&self, written: Written) {
         if let Some(hot) = self.hot.as_ref().filter(|_| !written.born.is_empty()) {
             hot.committed(written.born);
         }

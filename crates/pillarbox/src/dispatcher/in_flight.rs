@@ -39,11 +39,36 @@ impl InFlight {
         }
     }
 
+    /// Lets an event that is here go on under the lease that it was just taken with; false if it is not here.
+    pub(crate) fn take_over(&self, lease: Lease) -> bool {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.get_mut(&lease.seq);
+        entry.map(|entry| entry.lease = lease).is_some()
+    }
+
+    /// Enters an event of the hot path; false if it is here already.
+    ///
+    /// Its lease is the first that the row ever had, so it never replaces another.
+    pub(crate) fn admit_born(&self, lease: Lease, now: Duration) -> bool {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free = !entries.contains_key(&lease.seq);
+        if is_free {
+            entries.insert(lease.seq, Entry { lease, since: now });
+        }
+        is_free
+    }
+
     /// The lease under which an event is to be settled: the newest one.
     pub(crate) fn newest(&self, lease: Lease) -> Lease {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         // Attempts and starts are those of the delivery; only the token may have been replaced.
         entries.get(&lease.seq).map_or(lease, |entry| Lease { token: entry.lease.token, ..lease })
+    }
+
+    /// The lease under which an event that is here was last taken.
+    pub(crate) fn last_taken(&self, seq: i64) -> Option<Lease> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.get(&seq).map(|entry| entry.lease)
     }
 
     /// Forgets an event: its outcome is recorded, or no longer ours to record.

@@ -203,7 +203,8 @@ impl Queues {
                 lost_suspects += usize::from(!keep && item.is_suspect());
                 keep
             });
-            let renewed = queue.iter_mut().filter(|item| leases.contains(&item.lease));
+            let renewed =
+                queue.iter_mut().filter(|item| leases.iter().any(|lease| lease.seq == item.lease.seq));
             renewed.for_each(|item| item.deadline = deadline);
         }
         lost_suspects

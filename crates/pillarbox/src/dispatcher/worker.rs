@@ -8,6 +8,7 @@ use super::queues::Work;
 use super::{CatchPanic, Dispatcher, Item};
 use crate::config::{HOLD_FOR, Unroutable};
 use crate::listener::{SharedListener, Verdict};
+use crate::mutant::mutant;
 use crate::registry::{Receiver, Target};
 use crate::retry::delay_after;
 use crate::store::{Lease, Outcome};
@@ -36,7 +37,7 @@ impl Dispatcher {
         while let Some(work) = self.queues.next().await {
             let (hot, cold) = self.queues.depths();
             self.meter.exporter().record_queue_depths(hot, cold);
-            self.settler.set_loaded(hot + cold > 0);
+            self.settler.note_queued(hot + cold > 0);
             let suspect = work.is_suspect();
             let floor = self.share_floor(suspect).await;
             match work {
@@ -75,6 +76,8 @@ impl Dispatcher {
         let short = items.iter().filter(|item| item.deadline < needed).map(|item| item.lease);
         let mut leases: Vec<Lease> = short.collect();
         leases.extend(self.queues.ending_before(needed));
+        // One that expired may have been taken anew by this very instance.
+        leases.iter_mut().for_each(|lease| *lease = self.in_flight.newest(*lease));
         let lost = match self.store.renew(&leases, self.config.lease_for).await {
             Ok(lost) => lost,
             Err(error) => {
@@ -96,6 +99,9 @@ impl Dispatcher {
     async fn deliver(&self, item: &Item) {
         let limit = self.config.delivery_timeout;
         let begun = self.runtime.clock.now();
+        if mutant!(MarkBeforeDelivery) {
+            self.settle(item, Outcome::Done).await;
+        }
         let attempt = CatchPanic(Box::pin(self.attempt(&item.delivery, item.target.as_ref())));
         let ending = tokio::select! {
             biased;

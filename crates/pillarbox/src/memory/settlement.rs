@@ -4,6 +4,7 @@ use super::refused;
 use super::row::Row;
 use super::table::Table;
 use crate::Timestamp;
+use crate::mutant::mutant;
 use crate::store::{DoneRows, Lease, Outcome, Settlement, Status, StoreError, cut_error};
 
 impl Table {
@@ -21,6 +22,12 @@ impl Table {
         for settlement in settlements {
             if !self.apply(settlement, done, now) {
                 lost.push(settlement.lease.seq);
+            }
+        }
+        if mutant!(AttemptsForWholeBatch) && settlements.iter().any(|settlement| settlement.outcome.spends())
+        {
+            for Settlement { lease, .. } in settlements {
+                self.change(lease.seq, |row| row.attempts = row.attempts.max(lease.attempts + 1));
             }
         }
         Ok(lost)
@@ -60,7 +67,7 @@ impl Row {
             Outcome::Retry { after, error, .. } => {
                 self.status = Status::Retry;
                 self.due_at = now.saturating_add(*after);
-                self.available_at = self.due_at;
+                self.available_at = if mutant!(RetryBeforeItsTime) { now } else { self.due_at };
                 self.last_error = Some(cut_error(error));
                 self.reason = None;
             }

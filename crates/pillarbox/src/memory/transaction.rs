@@ -18,7 +18,16 @@ pub struct MemoryTransaction {
 
 impl MemoryTransaction {
     pub(super) fn begin(database: Arc<Database>) -> Self {
-        Self { connection: MemoryConnection { database, staged: Vec::new(), is_aborted: false } }
+        #[cfg(pillarbox_mutant)]
+        let begun_at = database.now();
+        let connection = MemoryConnection {
+            database,
+            staged: Vec::new(),
+            is_aborted: false,
+            #[cfg(pillarbox_mutant)]
+            begun_at,
+        };
+        Self { connection }
     }
 
     /// The connection, to write on.
@@ -41,6 +50,8 @@ pub struct MemoryConnection {
     database: Arc<Database>,
     staged: Vec<Row>,
     is_aborted: bool,
+    #[cfg(pillarbox_mutant)]
+    begun_at: crate::Timestamp,
 }
 
 /// A point in a transaction that can be gone back to.
@@ -82,6 +93,8 @@ impl MemoryConnection {
             }
         }
         let now = self.database.now();
+        #[cfg(pillarbox_mutant)]
+        let now = if crate::mutant::mutant!(LeaseFromTransactionStart) { self.begun_at } else { now };
         self.staged.extend(events.iter().map(|event| Row::insert(table.next_seq(), event, birth, now)));
         Ok(())
     }
