@@ -23,10 +23,15 @@ impl<T> Future for CatchPanic<'_, T> {
     }
 }
 
+/// Calls code of the user's; the text of its panic, if it panics.
+pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| text_of(&*panic))
+}
+
 /// Runs a callback of the user's; a panic in it is logged and goes no further.
 pub(crate) fn quietly(what: &'static str, callback: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
-        tracing::error!(panic = text_of(&*panic), "{what} panicked");
+    if let Err(panic) = caught(callback) {
+        tracing::error!(panic, "{what} panicked");
     }
 }
 

@@ -81,6 +81,32 @@ async fn own_registry_routes() {
     assert_eq!(stage.status(&theirs).await, Status::Dead);
 }
 
+/// L1, D10: a registry that panics fails the attempt, and delivery goes on.
+#[tokio::test(start_paused = true)]
+async fn panicking_registry_counts_as_failed() {
+    struct Broken(Target);
+
+    impl Registry for Broken {
+        fn route(&self, event: &Event) -> Option<Target> {
+            assert_ne!(event.id(), "order-1", "the table of routes is broken");
+            Some(self.0.clone())
+        }
+    }
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let outbox = stage.outbox().registry(Broken(Target::listener(seen.listener()))).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+    write(&outbox, placed("order-2")).await;
+    stage.pending(&["order-3"]).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!(seen.ids(), ["order-2", "order-3"]);
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 10));
+    assert!(row.last_error.unwrap().starts_with("the registry panicked: "));
+}
+
 fn named(name: &'static str, notes: &Notes) -> impl Listener + use<> {
     let notes = notes.clone();
     move |_: Delivery| {

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use pillarbox::store::{Administration, Status};
 use pillarbox::{Delivery, FanOut, Leased, Listeners, MemoryStore, Outbox, PollerHandler, Tx};
+use tracing::Level;
 
+use crate::logs::Logs;
 use crate::stage::{HOUR, Notes, SECOND, Stage, orders, placed, write, write_all};
 
 fn is_shared<T: Send + Sync + Clone>() {}
@@ -173,6 +175,38 @@ async fn refusal_ends_the_cycle_and_releases_the_rest() {
         let row = stage.row(order).await;
         assert_eq!((row.locked_by, row.attempts, row.starts), (None, 0, 0));
     }
+}
+
+/// P2, M3: a handler that panics refuses, and the poller goes on.
+#[tokio::test(start_paused = true)]
+async fn panicking_handler_refuses() {
+    struct Clumsy(Shelf);
+
+    impl PollerHandler for Clumsy {
+        fn capacity(&self) -> usize {
+            self.0.capacity()
+        }
+
+        fn handle(&self, event: Leased) -> bool {
+            let first = self.0.asked.load(Ordering::Relaxed) == 0;
+            let accepted = self.0.handle(event);
+            assert!(!first, "dropped it");
+            accepted
+        }
+    }
+    let (stage, mut shelf, logs) = (Stage::set(), Shelf::with_room(10), Logs::collect());
+    shelf.accepts = 1;
+    stage.pending(&["order-1", "order-2"]).await;
+
+    let outbox = stage.outbox().poller_handler(Clumsy(shelf.clone())).poll_every(SECOND).start().unwrap();
+    stage.quiet().await;
+    assert_eq!(outbox.counts().released, 2);
+    drop(shelf.next());
+    stage.pass(SECOND).await;
+
+    assert_eq!(shelf.next().id(), "order-1");
+    let errors = logs.at(Level::ERROR);
+    assert!(errors[0].starts_with("the poller's handler panicked"), "{errors:?}");
 }
 
 /// P2: an event that the handler drops unsettled comes again when its lease ends.
