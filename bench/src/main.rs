@@ -102,7 +102,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match cli.command {
-        Command::Sqlite(options) => runtime.block_on(sqlite(options)),
+        // As a task, like the handlers of a service: `block_on` itself runs on a thread apart from the others.
+        Command::Sqlite(options) => runtime.block_on(runtime.spawn(sqlite(options)))?,
         Command::Resident { side, path } => {
             let resident = runtime.block_on(memory::resident(side, &path))?;
             writeln!(std::io::stdout(), "{resident}")?;
