@@ -201,7 +201,11 @@ impl HotPath {
         let release = overflow.iter().any(|born| found.contains_key(born.event.id()));
         for born in overflow {
             if let Some(row) = found.remove(born.event.id()) {
-                self.give_back(born.event.id(), self.lease(&row)).await;
+                let lease = self.lease(&row);
+                // In flight until it is recorded, so that a repeated release cannot hit a later take.
+                if self.dispatcher.in_flight.admit_born(lease, self.dispatcher.runtime.clock.now()) {
+                    self.give_back(born.event.id(), lease).await;
+                }
             }
         }
         if release {

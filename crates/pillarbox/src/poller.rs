@@ -286,6 +286,10 @@ impl Poller {
     }
 
     async fn settle(&self, taken: &Taken, outcome: Outcome) {
+        if let Hands::Dispatcher(dispatcher) = &self.hands {
+            // In flight until it is recorded, so that a repeated outcome cannot hit a later take.
+            dispatcher.in_flight.admit(taken.lease, self.runtime.clock.now());
+        }
         self.settler.settle(&taken.event_id, taken.lease, outcome).await;
     }
 }

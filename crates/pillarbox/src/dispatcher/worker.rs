@@ -40,6 +40,10 @@ impl Dispatcher {
             self.settler.note_queued(hot + cold > 0);
             let suspect = work.is_suspect();
             let floor = self.share_floor(suspect).await;
+            if suspect {
+                // If it kills the process, nothing that ran before it dies unrecorded.
+                self.settler.flush().await;
+            }
             match work {
                 Work::One(item) => {
                     for item in self.with_live_leases(vec![item]).await {
@@ -50,6 +54,9 @@ impl Dispatcher {
                     let items = self.with_live_leases(items).await;
                     self.deliver_run(&destination, items).await;
                 }
+            }
+            if suspect {
+                self.settler.flush().await;
             }
             drop(floor);
             if suspect {
