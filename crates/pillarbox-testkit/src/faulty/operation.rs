@@ -1,0 +1,50 @@
+//! What operators ask of a store with faults.
+
+use pillarbox::BoxFuture;
+use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
+
+use super::{Call, FaultyStore};
+
+impl<S> FaultyStore<S> {
+    async fn administer<T>(&self, effect: BoxFuture<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.line.call(Call::Administer, effect, |_, _| {}, StoreError::unavailable).await
+    }
+}
+
+impl<S: Administration> Administration for FaultyStore<S> {
+    fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
+        Box::pin(self.administer(self.inner.stats()))
+    }
+
+    fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
+        Box::pin(self.administer(self.inner.highest()))
+    }
+
+    fn find<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        Box::pin(self.administer(self.inner.find(event_id)))
+    }
+
+    fn find_by_aggregate<'a>(
+        &'a self,
+        aggregate_id: &'a str,
+        page: Page,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>> {
+        Box::pin(self.administer(self.inner.find_by_aggregate(aggregate_id, page)))
+    }
+
+    fn dead(&self, page: Page) -> BoxFuture<'_, Result<Vec<StoredEvent>, StoreError>> {
+        Box::pin(self.administer(self.inner.dead(page)))
+    }
+
+    fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(self.administer(self.inner.replay(selection)))
+    }
+
+    fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        Box::pin(self.administer(self.inner.discard(selection)))
+    }
+
+    fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        Box::pin(self.administer(self.inner.purge(purge)))
+    }
+}

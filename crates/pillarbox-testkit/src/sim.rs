@@ -1,0 +1,83 @@
+//! The simulator: the real engine on a store with faults, in simulated time, from a seed.
+//!
+//! A run has three parts. First everything goes wrong that can: calls fail before and after their effect or
+//! never answer, processes die at any of their awaits, the database's clock jumps, listeners and the sink
+//! misbehave. Then the faults end, and everything that was committed must end done or dead within a bounded
+//! time. At last an instance is closed in the middle of its work, and must leave nothing behind.
+//!
+//! All the while each effect on the store is held against a model of the table, and each delivery against a
+//! [`Ledger`](crate::ledger::Ledger). The same seed gives the same run.
+
+mod application;
+mod instance;
+mod line;
+mod model;
+mod options;
+mod process;
+mod receivers;
+mod rng;
+mod supervisor;
+mod world;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use options::Options;
+use rng::Rng;
+use world::World;
+
+use crate::ledger::Balance;
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Report {
+    /// The seed that it repeats from.
+    pub seed: u64,
+    /// What the seed decided, for people who read.
+    pub options: String,
+    /// What happened that must not; empty if all is well.
+    pub violations: Vec<String>,
+    /// What the ledger adds up to.
+    pub balance: Balance,
+    /// How often each thing happened that a simulation is made for.
+    pub coverage: BTreeMap<&'static str, u64>,
+    /// A hash of all that happened, in order.
+    pub trace_hash: u64,
+    /// All that happened, in order; empty unless asked for.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.trace {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "seed {}: {}", self.seed, self.options)?;
+        write!(f, "{}", self.balance)?;
+        for violation in &self.violations {
+            writeln!(f, "VIOLATION: {violation}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs the simulation that `seed` makes; with `keep_trace` the report has the whole trace.
+///
+/// # Panics
+/// If called inside a tokio runtime.
+pub fn run(seed: u64, keep_trace: bool) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without threads or files can always be built");
+    runtime.block_on(async {
+        let rng = Rng::new(seed);
+        let options = Options::draw(&rng);
+        let world = World::new(options, rng, keep_trace);
+        supervisor::supervise(&world).await;
+        let balance = world.ledger.balance();
+        let (violations, coverage, trace_hash, trace) = world.close_books();
+        Report { seed, options: format!("{options:?}"), violations, balance, coverage, trace_hash, trace }
+    })
+}

@@ -1,0 +1,121 @@
+//! One incarnation: a process with the real engine in it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pillarbox::{Clock, Outbox, Retry, Runtime, Target};
+
+use super::application::{Kind, SimStore, Writer};
+use super::line::SimLine;
+use super::options::Settings;
+use super::process::{Mortals, Process};
+use super::receivers::Receivers;
+use super::rng::Rng;
+use super::world::World;
+use crate::faulty::FaultyStore;
+
+/// A running instance of the application.
+pub(super) struct Instance {
+    pub(super) process: Arc<Process>,
+    pub(super) settings: Settings,
+    outbox: Outbox<SimStore>,
+    rng: Rng,
+}
+
+impl Instance {
+    /// Starts an incarnation that dies at poll number `dies_at` of its tasks.
+    pub(super) fn start(world: &Arc<World>, number: u32, name: Option<&'static str>, dies_at: u64) -> Self {
+        let rng = world.rng.fork();
+        let settings = Settings::draw(&rng, name);
+        world.note(format_args!("process {number} starts, dies at poll {dies_at}: {settings:?}"));
+        let process = Process::new(world, number, dies_at);
+        let line = SimLine { world: world.clone(), process: number, rng: rng.fork() };
+        let store = FaultyStore::new(world.db.clone(), Arc::new(line));
+        process.holds(store.cutter());
+        let outbox = start_outbox(store, &process, &settings, &rng);
+        Self { process, settings, outbox, rng }
+    }
+
+    /// Lets writers write.
+    pub(super) fn write(&self, writers: u64, transactions: u64) {
+        for _ in 0..writers {
+            let writer =
+                Writer { process: self.process.clone(), outbox: self.outbox.clone(), rng: self.rng.fork() };
+            drop(self.process.run(writer.run(transactions)));
+        }
+    }
+
+    /// Closes in the middle of whatever goes on; it must not take longer than promised.
+    pub(super) async fn close(&self) {
+        let (world, outbox) = (&self.process.world, self.outbox.clone());
+        world.note(format_args!("process {} closes", self.process.number));
+        self.process.is_closing.store(true, Ordering::Relaxed);
+        let begun = world.clock.now();
+        let closed = self.process.run(async move { outbox.close().await });
+        let limit = self.settings.drain_timeout + self.settings.drain_timeout.max(self.settings.margin);
+        tokio::select! {
+            biased;
+            _ = closed => {}
+            () = self.process.died() => return,
+            () = tokio::time::sleep(limit + Duration::from_secs(1)) => {
+                world.violation(format!("closing took longer than {limit:?}"));
+            }
+        }
+        let took = world.clock.now().saturating_sub(begun);
+        world.note(format_args!("process {} closed in {took:?}", self.process.number));
+        world.cover("closes", 1);
+    }
+
+    /// Ends the process, and reads its numbers off.
+    pub(super) fn end(&self) {
+        self.process.kill("killed at the end");
+        let (world, counts) = (&self.process.world, self.outbox.counts());
+        world.note(format_args!("process {} ends: {counts:?}", self.process.number));
+        world.cover("ghosts prevented by the read-back", counts.hot_missing);
+        world.cover("hot overflow", counts.hot_dropped);
+        world.cover("lost leases", counts.lost_leases);
+    }
+}
+
+fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rng: &Rng) -> Outbox<SimStore> {
+    let options = &process.world.options;
+    let receivers = Receivers {
+        process: process.clone(),
+        rng: Arc::new(rng.fork()),
+        time_limit: settings.delivery_timeout,
+    };
+    let runtime = Runtime {
+        clock: process.world.clock.clone(),
+        random: Arc::new(rng.fork()),
+        spawner: Arc::new(Mortals(process.clone())),
+    };
+    let mut builder = Outbox::builder(store)
+        .runtime(runtime)
+        .workers(settings.workers)
+        .hot_queue(settings.hot_queue)
+        .cold_queue(settings.cold_queue)
+        .batch_size(settings.batch_size)
+        .delivery_timeout(settings.delivery_timeout)
+        .margin(settings.margin)
+        .lease_for(settings.lease_for)
+        .poll_every(settings.poll_every)
+        .drain_timeout(settings.drain_timeout)
+        .max_starts(options.max_starts)
+        .retry(Retry::exponential().initial(settings.first_retry).max_attempts(options.max_attempts));
+    if let Some(name) = settings.name {
+        builder = builder.name(name);
+    }
+    if settings.poller_only {
+        builder = builder.poller_only();
+    }
+    let (sink, listener) = (Target::sink(receivers.clone()), Target::listener(receivers));
+    for (kind, event_type) in Kind::ALL {
+        builder = match kind {
+            Kind::Stray => builder,
+            Kind::Published => builder.route(pillarbox::GLOBAL, event_type, sink.clone()),
+            _ => builder.route(pillarbox::GLOBAL, event_type, listener.clone()),
+        };
+    }
+    builder.start().expect("the settings are valid")
+}

@@ -1,0 +1,159 @@
+//! The line from a simulated process to the database: its faults, and what is seen on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox::Clock;
+use pillarbox::store::{Batch, LONGEST_LEASE, Outcome, Settlement, Take};
+
+use super::application::Kind;
+use super::model::{Settled, fault_in_death};
+use super::rng::Rng;
+use super::world::World;
+use crate::faulty::{Call, Effect, Fault, Faults, Then};
+use crate::ledger::Cause;
+
+/// Draws faults from the seed, and holds what takes effect against the model.
+pub(super) struct SimLine {
+    pub(super) world: Arc<World>,
+    pub(super) process: u32,
+    pub(super) rng: Rng,
+}
+
+impl Faults for SimLine {
+    fn next(&self, call: Call) -> Fault {
+        if !self.world.is_faulty() {
+            let after = if self.rng.chance(300) { self.rng.millis(1, 3) } else { Duration::ZERO };
+            return Fault { before: Duration::ZERO, then: Then::Answer, after };
+        }
+        let rate = self.world.options.fault_rate;
+        let then = if !self.rng.chance(rate) {
+            Then::Answer
+        } else {
+            match self.rng.below(100) {
+                0..40 => Then::FailBefore,
+                40..85 => Then::FailAfter,
+                85..98 => Then::RollBack,
+                _ => Then::Hang,
+            }
+        };
+        self.cover(call, then);
+        Fault { before: self.rng.dawdle(), then, after: self.rng.dawdle() }
+    }
+
+    fn took_effect(&self, effect: Effect<'_>) {
+        let (world, now) = (&self.world, self.world.clock.wall());
+        match effect {
+            Effect::Taken(take, batch) => self.taken(take, batch),
+            Effect::Settled(settlements, lost) => {
+                for settlement in settlements {
+                    let seq = settlement.lease.seq;
+                    let is_alone = settlements.iter().filter(|other| other.lease.seq == seq).count() == 1;
+                    self.settled(settlement, is_alone.then(|| lost.contains(&seq)));
+                }
+            }
+            Effect::Renewed(leases, lease_for, lost) => {
+                world.note(format_args!("{} renews {} leases, lost {lost:?}", self.process, leases.len()));
+                world.cover("renewals", leases.len() as u64);
+                world.model().renewed(leases, lost, now.saturating_add(lease_for));
+            }
+            Effect::Found(_, found) => {
+                for row in found {
+                    world.note(format_args!("{} finds {}", self.process, row.event_id));
+                    world.model().found(row.seq, &row.event_id);
+                }
+            }
+            Effect::Resumed(owner) => {
+                let count = world.model().resumed(owner);
+                world.note(format_args!("{} resumes {count}", self.process));
+                world.cover("resumed leases", count);
+            }
+            Effect::Inserted(events, birth) => {
+                for event in events {
+                    world.note(format_args!("{} inserts {}", self.process, event.id()));
+                    world.model().inserted(self.process, event, birth, now);
+                }
+            }
+            Effect::Unsettled(settlements) => self.unsettled(settlements),
+        }
+    }
+}
+
+impl SimLine {
+    fn taken(&self, take: &Take, batch: &Batch) {
+        let (world, now) = (&self.world, self.world.clock.wall());
+        assert!(take.lease_for <= LONGEST_LEASE, "the configuration allows no longer lease");
+        for taken in &batch.events {
+            world.note(format_args!("{} takes {} {:?}", self.process, taken.event_id, taken.lease));
+            world.cover("suspects taken", u64::from(taken.lease.starts >= 2));
+            let noted = world.model().taken(self.process, take, taken, now);
+            match noted {
+                Ok(false) => {}
+                Ok(true) => {
+                    world.cover("leases expired", 1);
+                    world.ledger.explain(&taken.event_id, Cause::LeaseExpired);
+                }
+                Err(fault) => world.violation(fault),
+            }
+        }
+    }
+
+    fn settled(&self, settlement: &Settlement, lost: Option<bool>) {
+        let world = &self.world;
+        let noted = world.model().settled(settlement, lost, world.clock.wall());
+        let id = match noted {
+            Ok(Settled::Stale) => return world.cover("stale outcomes refused", 1),
+            Ok(Settled::Applied(id)) => id,
+            Err(fault) => return world.violation(fault),
+        };
+        let Settlement { lease, outcome } = settlement;
+        world.note(format_args!("{} settles {id} {outcome:?}", self.process));
+        match outcome {
+            Outcome::Done => world.ledger.done(&id),
+            Outcome::Dead { spent, .. } => {
+                world.ledger.dead(&id, true);
+                let is_by_starts = !spent && Kind::of(&id) != Kind::Stray;
+                world.cover("dead by starts", u64::from(is_by_starts));
+                if let Some(fault) = fault_in_death(Kind::of(&id), *lease, *spent, &world.options) {
+                    world.violation(format!("{id} {fault}"));
+                }
+            }
+            Outcome::Released => world.cover("releases", 1),
+            Outcome::Retry { .. } | Outcome::Aside { .. } => {}
+        }
+        let failures = world.ledger.failures(&id);
+        if outcome.spends() && lease.attempts >= failures {
+            world.violation(format!("{id} spent attempt {} with {failures} failures", lease.attempts + 1));
+        }
+    }
+
+    /// A delivered event may come again when its bookkeeping is in doubt.
+    fn unsettled(&self, settlements: &[Settlement]) {
+        let done = settlements.iter().filter(|settlement| settlement.outcome == Outcome::Done);
+        for settlement in done {
+            let id = self.world.model().id_of(settlement.lease.seq).map(str::to_owned);
+            if let Some(id) = id {
+                self.world.ledger.explain(&id, Cause::LostAnswer);
+            }
+        }
+    }
+
+    fn cover(&self, call: Call, then: Then) {
+        let what = match (call, then) {
+            (_, Then::Answer) => return,
+            (_, Then::Hang) => "calls that never answer",
+            (Call::Commit, Then::FailBefore) => "commits lost unapplied",
+            (Call::Commit, Then::FailAfter) => "commits lost applied",
+            (Call::Commit, Then::RollBack) => "commits rolled back",
+            (Call::Take, Then::FailAfter) => "takes lost",
+            (Call::Settle, Then::FailAfter) => "outcomes lost applied",
+            (Call::Settle, _) => "outcomes lost unapplied",
+            (Call::ReadBack, _) => "read-backs failed",
+            (Call::Renew, _) => "renewals failed",
+            (Call::Insert, _) => "inserts failed",
+            _ => "other calls failed",
+        };
+        self.world.note(format_args!("{} fault: {call:?} {then:?}", self.process));
+        self.world.cover(what, 1);
+    }
+}

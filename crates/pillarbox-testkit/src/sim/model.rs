@@ -1,0 +1,227 @@
+//! What the table must look like, kept beside the store by much simpler rules.
+
+use std::collections::BTreeMap;
+
+use pillarbox::store::{Birth, LONGEST_LEASE, Lease, Outcome, Owner, Settlement, Take, Taken, Token};
+use pillarbox::{Event, Schedule, Timestamp};
+
+use super::Options;
+use super::application::Kind;
+
+/// The rows by event id.
+#[derive(Default)]
+pub(super) struct Model {
+    rows: BTreeMap<String, Row>,
+    ids: BTreeMap<i64, String>,
+    /// Events that were delivered and are not recorded as done, and by which process.
+    unrecorded: BTreeMap<String, u32>,
+}
+
+struct Row {
+    lease: Option<Held>,
+    /// When it is due, and when it can be taken unless it is leased.
+    due: Timestamp,
+    available: Timestamp,
+    attempts: u32,
+    starts: u32,
+    is_settled: bool,
+}
+
+struct Held {
+    owner: Owner,
+    token: Token,
+    end: Timestamp,
+    process: u32,
+}
+
+/// What a settlement did, by the model.
+pub(super) enum Settled {
+    Applied(String),
+    Stale,
+}
+
+impl Model {
+    pub(super) fn inserted(&mut self, process: u32, event: &Event, birth: Option<&Birth>, now: Timestamp) {
+        let due = match event.schedule() {
+            Schedule::Now => now,
+            Schedule::After(delay) => now.saturating_add(delay),
+            Schedule::At(at) => at,
+        };
+        let birth = birth.filter(|_| event.schedule() == Schedule::Now);
+        let lease = birth.map(|birth| Held {
+            owner: birth.owner.clone(),
+            token: birth.token,
+            end: now.saturating_add(birth.lease_for),
+            process,
+        });
+        let starts = u32::from(lease.is_some());
+        let row = Row { lease, due, available: due, attempts: 0, starts, is_settled: false };
+        self.rows.insert(event.id().to_owned(), row);
+    }
+
+    /// Notes a take; says whether the lease before it had expired, or what is wrong.
+    pub(super) fn taken(
+        &mut self,
+        process: u32,
+        take: &Take,
+        taken: &Taken,
+        now: Timestamp,
+    ) -> Result<bool, String> {
+        let (id, lease) = (&taken.event_id, taken.lease);
+        self.ids.insert(lease.seq, id.clone());
+        let Some(row) = self.rows.get_mut(id) else {
+            return Err(format!("{id} was taken, but never inserted"));
+        };
+        let fault = row.fault_in_take(lease, now);
+        let expired = row.lease.is_some();
+        row.starts = lease.starts + 1;
+        row.attempts = lease.attempts;
+        let end = now.saturating_add(take.lease_for);
+        row.lease = Some(Held { owner: take.owner.clone(), token: take.token, end, process });
+        fault.map_or(Ok(expired), |fault| Err(format!("{id} {fault}")))
+    }
+
+    pub(super) fn found(&mut self, seq: i64, event_id: &str) {
+        self.ids.insert(seq, event_id.to_owned());
+    }
+
+    /// Notes an outcome; `lost` is what the store said about it, if it said it of this outcome alone.
+    pub(super) fn settled(
+        &mut self,
+        settlement: &Settlement,
+        lost: Option<bool>,
+        now: Timestamp,
+    ) -> Result<Settled, String> {
+        let Settlement { lease, outcome } = settlement;
+        let Some(id) = self.ids.get(&lease.seq) else {
+            return if lost != Some(false) {
+                Ok(Settled::Stale)
+            } else {
+                Err(format!("{} was settled untaken", lease.seq))
+            };
+        };
+        let Some(row) = self.rows.get_mut(id) else { return Err(format!("{id} was never inserted")) };
+        let is_counted = outcome.spends() && row.attempts != lease.attempts;
+        let holds = !row.is_settled && row.lease.as_ref().is_some_and(|held| held.token == lease.token);
+        let holds = holds && !is_counted;
+        match (holds, lost.unwrap_or(!holds)) {
+            (false, true) => return Ok(Settled::Stale),
+            (true, true) => return Err(format!("{id}: {outcome:?} was refused under a valid lease")),
+            (false, false) => return Err(format!("{id}: {outcome:?} was recorded without the lease")),
+            (true, false) => {}
+        }
+        row.settle(*lease, outcome, now);
+        if *outcome == Outcome::Done {
+            self.unrecorded.remove(id);
+        }
+        Ok(Settled::Applied(id.clone()))
+    }
+
+    pub(super) fn renewed(&mut self, leases: &[Lease], lost: &[i64], end: Timestamp) {
+        for lease in leases.iter().filter(|lease| !lost.contains(&lease.seq)) {
+            let row = self.ids.get(&lease.seq).and_then(|id| self.rows.get_mut(id));
+            if let Some(held) = row.and_then(|row| row.lease.as_mut()) {
+                held.end = end;
+            }
+        }
+    }
+
+    /// Ends the leases of earlier incarnations, and returns whose.
+    pub(super) fn resumed(&mut self, owner: &Owner) -> u64 {
+        let mut count = 0;
+        for row in self.rows.values_mut() {
+            let is_earlier = |held: &Held| held.owner.name() == owner.name() && held.owner != *owner;
+            if row.lease.as_ref().is_some_and(is_earlier) {
+                row.lease = None;
+                row.available = row.due;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    pub(super) fn replayed(&mut self, event_id: &str, now: Timestamp) {
+        if let Some(row) = self.rows.get_mut(event_id) {
+            *row = Row { lease: None, due: now, available: now, attempts: 0, starts: 0, is_settled: false };
+        }
+    }
+
+    pub(super) fn id_of(&self, seq: i64) -> Option<&str> {
+        self.ids.get(&seq).map(String::as_str)
+    }
+
+    pub(super) fn delivered(&mut self, event_id: &str, process: u32) {
+        self.unrecorded.insert(event_id.to_owned(), process);
+    }
+
+    /// The events that `process` delivered and did not record.
+    pub(super) fn unrecorded_by(&self, process: u32) -> Vec<String> {
+        let theirs = self.unrecorded.iter().filter(|&(_, &by)| by == process);
+        theirs.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The events that `process` holds a lease of.
+    pub(super) fn held_by(&self, process: u32) -> Vec<String> {
+        let theirs = self
+            .rows
+            .iter()
+            .filter(|(_, row)| row.lease.as_ref().is_some_and(|held| held.process == process));
+        theirs.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Attempts and starts of an event, as they must stand in the table.
+    pub(super) fn counts(&self, event_id: &str) -> Option<(u32, u32)> {
+        self.rows.get(event_id).map(|row| (row.attempts, row.starts))
+    }
+}
+
+impl Row {
+    fn fault_in_take(&self, lease: Lease, now: Timestamp) -> Option<String> {
+        let longest = now.saturating_add(LONGEST_LEASE);
+        let clock_went_back = self.lease.as_ref().is_some_and(|held| held.end > longest);
+        let early = |until: Timestamp| until > now && !clock_went_back;
+        if self.is_settled {
+            return Some("was taken after it was settled".to_owned());
+        }
+        if let Some(held) = self.lease.as_ref().filter(|held| early(held.end)) {
+            return Some(format!("was taken {:?} before its lease ended", held.end.saturating_since(now)));
+        }
+        if early(self.available) && self.lease.is_none() {
+            return Some(format!("was taken {:?} before its time", self.available.saturating_since(now)));
+        }
+        let (taken, right) = ((lease.attempts, lease.starts), (self.attempts, self.starts));
+        (taken != right).then(|| format!("has attempts and starts {taken:?}, not {right:?}"))
+    }
+
+    fn settle(&mut self, lease: Lease, outcome: &Outcome, now: Timestamp) {
+        self.lease = None;
+        self.attempts = lease.attempts + u32::from(outcome.spends());
+        if *outcome != Outcome::Done {
+            self.starts = lease.starts;
+        }
+        match outcome {
+            Outcome::Done | Outcome::Dead { .. } => self.is_settled = true,
+            Outcome::Retry { after, .. } => {
+                self.due = now.saturating_add(*after);
+                self.available = self.due;
+            }
+            Outcome::Aside { until, .. } => self.available = now.saturating_add(until.unwrap_or_default()),
+            Outcome::Released => self.available = self.due,
+        }
+    }
+}
+
+/// Why an event of this kind must not be dead, if so.
+pub(super) fn fault_in_death(kind: Kind, lease: Lease, spent: bool, options: &Options) -> Option<String> {
+    let by_attempts = kind == Kind::Broken && lease.attempts + 1 == options.max_attempts;
+    let is_fair = match (kind, spent) {
+        (Kind::Refused, true) => true,
+        (_, true) => by_attempts,
+        (Kind::Stray, false) => true,
+        // Where nothing but poison kills, it must not take its neighbours along.
+        (kind, false) => {
+            lease.starts >= options.max_starts && (kind == Kind::Poison || !options.only_poison_kills())
+        }
+    };
+    (!is_fair).then(|| format!("is dead after {} attempts and {} starts", lease.attempts, lease.starts))
+}

@@ -1,0 +1,138 @@
+//! A process that can die at every await.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+
+use pillarbox::{BoxFuture, Spawn};
+use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
+
+use super::world::World;
+use crate::faulty::Cutter;
+use crate::ledger::Cause;
+
+/// More polls than any run of this size needs.
+const MAX_POLLS: u64 = 1_000_000;
+
+/// One incarnation of the application with its outbox.
+pub(super) struct Process {
+    pub(super) number: u32,
+    pub(super) world: Arc<World>,
+    cutter: OnceLock<Cutter>,
+    is_alive: watch::Sender<bool>,
+    pub(super) is_closing: AtomicBool,
+    /// Polls of all its tasks so far, and the one that it dies at.
+    polls: AtomicU64,
+    dies_at: u64,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl Process {
+    /// A process that dies when its tasks have been polled `dies_at` times.
+    pub(super) fn new(world: &Arc<World>, number: u32, dies_at: u64) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            world: world.clone(),
+            cutter: OnceLock::new(),
+            is_alive: watch::Sender::new(true),
+            is_closing: AtomicBool::new(false),
+            polls: AtomicU64::new(0),
+            dies_at,
+            tasks: Mutex::default(),
+        })
+    }
+
+    pub(super) fn holds(&self, cutter: Cutter) {
+        // A process has one store only.
+        let _ = self.cutter.set(cutter);
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        *self.is_alive.borrow()
+    }
+
+    /// Completes when it is dead.
+    pub(super) async fn died(&self) {
+        // Cannot fail: the sender lives as long as `self`.
+        let _ = self.is_alive.subscribe().wait_for(|alive| !alive).await;
+    }
+
+    /// Dies: the store is cut first, then the tasks are dropped, so that no destructor reaches the store.
+    pub(super) fn kill(&self, why: &'static str) {
+        if !self.is_alive.send_replace(false) {
+            return;
+        }
+        if let Some(cutter) = self.cutter.get() {
+            cutter.cut();
+        }
+        let polls = self.polls.load(Ordering::Relaxed);
+        self.world.note(format_args!("process {} dies at poll {polls}: {why}", self.number));
+        self.world.cover(why, 1);
+        for event_id in self.world.model().unrecorded_by(self.number) {
+            self.world.ledger.explain(&event_id, Cause::Crash);
+        }
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.iter().for_each(AbortHandle::abort);
+    }
+
+    /// Runs a task of the application, and tells its result; nothing if the process dies.
+    pub(super) fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (answer, answered) = oneshot::channel();
+        let task = async move {
+            let _ = answer.send(task.await);
+        };
+        Mortals(self.clone()).spawn("application", Box::pin(task));
+        answered
+    }
+}
+
+/// Spawns tasks that live and die with a process.
+pub(super) struct Mortals(pub(super) Arc<Process>);
+
+impl Spawn for Mortals {
+    fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) {
+        if !self.0.is_alive() {
+            return;
+        }
+        let handle = tokio::spawn(Mortal { process: self.0.clone(), task });
+        let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.len() == tasks.capacity() {
+            tasks.retain(|task| !task.is_finished());
+        }
+        tasks.push(handle.abort_handle());
+    }
+}
+
+/// A task of a process; each of its polls may be the process's last moment.
+struct Mortal {
+    process: Arc<Process>,
+    task: BoxFuture<'static, ()>,
+}
+
+impl Future for Mortal {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if !self.process.is_alive() {
+            return Poll::Pending;
+        }
+        let polls = self.process.polls.fetch_add(1, Ordering::Relaxed) + 1;
+        if polls == self.process.dies_at {
+            self.process.kill("death");
+            return Poll::Pending;
+        }
+        if polls == MAX_POLLS {
+            self.process.world.violation("the process is busy without end".to_owned());
+            self.process.kill("death by exhaustion");
+            return Poll::Pending;
+        }
+        let poll = self.task.as_mut().poll(context);
+        // Whoever died in this poll answers nothing.
+        if self.process.is_alive() { poll } else { Poll::Pending }
+    }
+}

@@ -1,0 +1,65 @@
+//! Randomness that repeats from a seed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pillarbox::Random;
+
+/// SplitMix64.
+pub(super) struct Rng(AtomicU64);
+
+impl Rng {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    /// A stream of its own, so that what others draw does not disturb it.
+    pub(super) fn fork(&self) -> Self {
+        Self::new(self.next())
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 up to, but not including, `end`.
+    pub(super) fn below(&self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    pub(super) fn between(&self, first: u64, last: u64) -> u64 {
+        first + self.below(last - first + 1)
+    }
+
+    pub(super) fn chance(&self, per_mille: u64) -> bool {
+        self.below(1_000) < per_mille
+    }
+
+    pub(super) fn pick<T: Copy>(&self, values: &[T]) -> T {
+        values[self.below(values.len() as u64) as usize]
+    }
+
+    pub(super) fn millis(&self, first: u64, last: u64) -> Duration {
+        Duration::from_millis(self.between(first, last))
+    }
+
+    /// Mostly nothing, seldom long: the time that a call to elsewhere takes.
+    pub(super) fn dawdle(&self) -> Duration {
+        match self.below(100) {
+            0..70 => Duration::ZERO,
+            70..95 => self.millis(1, 5),
+            95..99 => self.millis(10, 300),
+            _ => self.millis(1_000, 15_000),
+        }
+    }
+}
+
+impl Random for Rng {
+    fn next_u64(&self) -> u64 {
+        self.next()
+    }
+}

@@ -1,0 +1,177 @@
+//! What outlives the simulated processes: the clock, the database, the books.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pillarbox::{BoxFuture, Clock, MemoryStore, Timestamp};
+use tokio::time::Instant;
+
+use super::Options;
+use super::model::Model;
+use super::rng::Rng;
+use crate::ledger::Ledger;
+use crate::paused::NOON;
+
+/// The database's clock, which jumps; the time that passes is that of the paused runtime.
+pub(super) struct SimClock {
+    begun: Instant,
+    skew: AtomicI64,
+    latest_skew: AtomicI64,
+}
+
+impl SimClock {
+    fn new() -> Self {
+        Self { begun: Instant::now(), skew: AtomicI64::new(0), latest_skew: AtomicI64::new(0) }
+    }
+
+    pub(super) fn jump(&self, millis: i64) {
+        let skew = self.skew.fetch_add(millis * 1_000, Ordering::Relaxed) + millis * 1_000;
+        self.latest_skew.fetch_max(skew, Ordering::Relaxed);
+    }
+
+    /// Goes forward to where the clock was at the latest, so that nothing waits for it to catch up.
+    pub(super) fn catch_up(&self) {
+        self.skew.store(self.latest_skew.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn wall(&self) -> Timestamp {
+        let at = NOON.saturating_add(self.begun.elapsed());
+        Timestamp::from_micros(at.as_micros() + self.skew.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// Everything that a simulated process cannot take with it when it dies.
+pub(super) struct World {
+    pub(super) options: Options,
+    pub(super) rng: Rng,
+    pub(super) clock: Arc<SimClock>,
+    pub(super) db: MemoryStore,
+    pub(super) ledger: Ledger,
+    pub(super) model: Mutex<Model>,
+    /// Whether faults are injected at this time.
+    pub(super) is_faulty: AtomicBool,
+    /// How often each event has been begun.
+    calls: Mutex<BTreeMap<String, u64>>,
+    records: Mutex<Records>,
+    events: AtomicU64,
+    poisons: AtomicU64,
+}
+
+#[derive(Default)]
+struct Records {
+    trace: Trace,
+    violations: Vec<String>,
+    coverage: BTreeMap<&'static str, u64>,
+}
+
+/// What happened, line by line; the lines themselves are kept on request only.
+#[derive(Default)]
+struct Trace {
+    hash: u64,
+    lines: Option<Vec<String>>,
+}
+
+impl World {
+    pub(super) fn new(options: Options, rng: Rng, keep_trace: bool) -> Arc<Self> {
+        let clock = Arc::new(SimClock::new());
+        let trace = Trace { hash: 0xcbf2_9ce4_8422_2325, lines: keep_trace.then(Vec::new) };
+        Arc::new(Self {
+            db: MemoryStore::with_clock(clock.clone()),
+            clock,
+            is_faulty: AtomicBool::new(options.has_faults),
+            options,
+            rng,
+            ledger: Ledger::new(),
+            model: Mutex::default(),
+            calls: Mutex::default(),
+            records: Mutex::new(Records { trace, ..Records::default() }),
+            events: AtomicU64::new(0),
+            poisons: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn is_faulty(&self) -> bool {
+        self.is_faulty.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn next_event(&self) -> u64 {
+        self.events.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether an event may be poison. Where nothing else kills there is one only: each kills twice before
+    /// it is suspected, and takes its neighbours' count up with it.
+    pub(super) fn may_poison(&self) -> bool {
+        let poisons = self.poisons.load(Ordering::Relaxed);
+        self.options.has_poison && (poisons == 0 || !self.options.only_poison_kills())
+    }
+
+    pub(super) fn poisoned(&self) {
+        self.poisons.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a delivery of `event_id` that begins, and returns how many there were before.
+    pub(super) fn begin(&self, event_id: &str) -> u64 {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = calls.entry(event_id.to_owned()).or_default();
+        *calls += 1;
+        *calls - 1
+    }
+
+    /// Adds a line to the trace.
+    pub(super) fn note(&self, line: fmt::Arguments<'_>) {
+        let line = format!("{:>10.3} {line}", self.clock.now().as_secs_f64());
+        let mut records = self.records();
+        for byte in line.bytes() {
+            records.trace.hash = (records.trace.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if let Some(lines) = &mut records.trace.lines {
+            lines.push(line);
+        }
+    }
+
+    /// Something happened that must not.
+    pub(super) fn violation(&self, what: String) {
+        self.note(format_args!("VIOLATION: {what}"));
+        self.records().violations.push(what);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        !self.records().violations.is_empty()
+    }
+
+    /// Counts that something worth covering happened.
+    pub(super) fn cover(&self, what: &'static str, times: u64) {
+        if times > 0 {
+            *self.records().coverage.entry(what).or_default() += times;
+        }
+    }
+
+    pub(super) fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Violations, coverage, the hash of the trace and its lines.
+    #[expect(clippy::type_complexity, reason = "taken apart at once by the only caller")]
+    pub(super) fn close_books(&self) -> (Vec<String>, BTreeMap<&'static str, u64>, u64, Vec<String>) {
+        let records = std::mem::take(&mut *self.records());
+        let lines = records.trace.lines.unwrap_or_default();
+        (records.violations, records.coverage, records.trace.hash, lines)
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
