@@ -169,8 +169,13 @@ impl Settler {
             let settlements: Vec<_> = part.iter().map(|(_, settlement)| self.newest(settlement)).collect();
             match self.store.settle(&settlements, self.done).await {
                 Ok(lost) => {
-                    parts.push(self.left_over(&part, &settlements, &lost));
+                    let left_over = self.left_over(&part, &settlements, &lost);
                     self.recorded(&part, &lost, repeat);
+                    // What is left over stays in flight, or the poller would take and deliver it meanwhile.
+                    let is_left = |seq| left_over.iter().any(|(_, settlement)| settlement.lease.seq == seq);
+                    let seqs = part.iter().map(|(_, settlement)| settlement.lease.seq);
+                    seqs.filter(|&seq| !is_left(seq)).for_each(|seq| self.in_flight.leave(seq));
+                    parts.push(left_over);
                     state.troubled.store(false, Ordering::Relaxed);
                 }
                 Err(error) if error.is_transient() => {
@@ -238,7 +243,6 @@ impl Settler {
             self.wake.wake();
         }
         for (event_id, Settlement { lease, outcome }) in part {
-            self.in_flight.leave(lease.seq);
             if lost.contains(&lease.seq) {
                 // After a lost answer nobody can tell "applied" from "lost".
                 if !repeat {
