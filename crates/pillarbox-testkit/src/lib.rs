@@ -1,10 +1,12 @@
-//! What it takes to trust an outbox: promises that every store is held to.
+//! What it takes to trust an outbox: promises that every store and every outbox is held to.
 //!
-//! [`conformance`] has one case per promise of the store contracts, and [`conformance!`] turns them into one
-//! named test each for a store of yours. [`acceptance`] has the acceptance tests of a whole outbox, and
-//! [`paused`] a runtime on which an hour passes at once. [`faulty`] puts faults between an outbox and its
-//! store, [`ledger`] counts what was written and what arrived, and [`sim`] runs the real engine with both in
-//! simulated time, from a seed.
+//! - [`mod@conformance`] has one case per promise of the store contracts; [`conformance!`] turns them into one
+//!   named test each for a store of yours.
+//! - [`mod@acceptance`] has one case per promise of a whole outbox; [`acceptance!`] does the same with them.
+//! - [`paused`] has a runtime on which an hour passes at once.
+//! - [`faulty`] puts faults between an outbox and its store.
+//! - [`ledger`] counts what was written and what became of it.
+//! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
 
 pub mod acceptance;
 pub mod conformance;
