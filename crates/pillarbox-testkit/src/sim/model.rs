@@ -195,7 +195,9 @@ impl Row {
 
     fn settle(&mut self, lease: Lease, outcome: &Outcome, now: Timestamp) {
         self.lease = None;
-        self.attempts = lease.attempts + u32::from(outcome.spends());
+        if outcome.spends() {
+            self.attempts = lease.attempts + 1;
+        }
         if *outcome != Outcome::Done {
             self.starts = lease.starts;
         }

@@ -1,0 +1,89 @@
+//! Deliberate bugs are caught: each is switched on, and the simulation must find it within a thousand seeds.
+//!
+//! They exist under `--cfg pillarbox_mutant` only, in a build of its own (`scripts/test mutants`).
+
+#[cfg(not(pillarbox_mutant))]
+#[test]
+fn deliberate_bugs_are_absent_from_this_build() {
+    println!("run them with: scripts/test mutants");
+}
+
+#[cfg(pillarbox_mutant)]
+mod mutants {
+    use pillarbox::{Mutant, switch_on};
+    use pillarbox_testkit::sim;
+
+    const SEEDS: u64 = 1_000;
+
+    /// The first violation that the simulation finds with `mutant` switched on.
+    fn caught(mutant: Mutant) -> String {
+        switch_on(Some(mutant));
+        let found = (0..SEEDS).find_map(|seed| {
+            let report = sim::run(seed, false);
+            let violation = report.violations.first().cloned();
+            violation.map(|violation| format!("seed {seed}: {violation}"))
+        });
+        switch_on(None);
+        let found = found.unwrap_or_else(|| panic!("{mutant:?} survives {SEEDS} seeds"));
+        println!("{mutant:?} is caught: {found}");
+        found
+    }
+
+    /// Without this the rest proves nothing.
+    #[test]
+    fn without_a_deliberate_bug_nothing_is_caught() {
+        for seed in 0..300 {
+            let report = sim::run(seed, false);
+
+            assert!(report.violations.is_empty(), "{report}");
+        }
+    }
+
+    /// S10
+    #[test]
+    fn missing_fence_is_caught() {
+        assert!(caught(Mutant::NoFence).contains("without the lease"));
+    }
+
+    /// D3
+    #[test]
+    fn mark_before_delivery_is_caught() {
+        caught(Mutant::MarkBeforeDelivery);
+    }
+
+    /// D8
+    #[test]
+    fn forgotten_release_is_caught() {
+        assert!(caught(Mutant::ReleaseForgotten).contains("still leased after a clean close"));
+    }
+
+    /// T1, P3
+    #[test]
+    fn retry_before_its_time_is_caught() {
+        assert!(caught(Mutant::RetryBeforeItsTime).contains("before its time"));
+    }
+
+    /// W1, W5
+    #[test]
+    fn hot_path_before_commit_is_caught() {
+        assert!(caught(Mutant::HotBeforeCommit).contains("its row is not in the table"));
+    }
+
+    /// W13
+    #[test]
+    fn hot_path_without_reading_back_is_caught() {
+        assert!(caught(Mutant::HotWithoutReadBack).contains("its row is not in the table"));
+    }
+
+    /// S10
+    #[test]
+    fn lease_from_the_start_of_the_transaction_is_caught() {
+        assert!(caught(Mutant::LeaseFromTransactionStart).contains("before its lease ended"));
+    }
+
+    /// D3, D12
+    #[test]
+    fn attempts_written_for_a_whole_batch_are_caught() {
+        assert!(caught(Mutant::AttemptsForWholeBatch).contains("attempts"));
+    }
+}
