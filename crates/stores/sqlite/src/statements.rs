@@ -24,6 +24,7 @@ statements! {
     version = "migration/version.sql",
     set_version = "migration/set_version.sql",
     insert = "tx/insert.sql",
+    insert_one = "tx/insert_one.sql",
     undo = "tx/undo.sql",
     find_repeated = "tx/find_repeated.sql",
     select = "take/select.sql",

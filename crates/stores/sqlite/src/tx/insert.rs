@@ -57,7 +57,11 @@ pub(super) async fn insert(
     }
     let mut inserted: Option<(i64, i64)> = None;
     for chunk in Chunks(events) {
-        let statement = inner.inserts.for_events(chunk.len(), &inner.statements.insert);
+        let statement = match chunk {
+            // The commonest write, without the machinery for many rows.
+            [_] => inner.statements.insert_one.clone(),
+            _ => inner.inserts.for_events(chunk.len(), &inner.statements.insert),
+        };
         match bind(statement, chunk, birth).execute(&mut *connection).await {
             Ok(done) => {
                 let last = done.last_insert_rowid();
