@@ -135,6 +135,11 @@ impl Ledger {
         entry.false_done |= entry.successes == 0;
     }
 
+    /// Whether the event was recorded as done.
+    pub fn is_done(&self, event_id: &str) -> bool {
+        self.lock().entries.get(event_id).is_some_and(|entry| entry.is_done)
+    }
+
     /// The event was recorded as dead, or, if not `is_dead`, brought back by an operator.
     pub fn dead(&self, event_id: &str, is_dead: bool) {
         self.lock().entry(event_id).is_dead = is_dead;

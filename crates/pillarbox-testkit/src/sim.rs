@@ -26,6 +26,7 @@ use options::Options;
 use rng::Rng;
 use world::World;
 
+use crate::faulty::Then;
 use crate::ledger::Balance;
 
 /// What a run came to.
@@ -61,11 +62,24 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the simulation that `seed` makes; with `keep_trace` the report has the whole trace.
+/// What is to happen in a run besides what the seed decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Script {
+    /// Keep the whole trace for the report.
+    pub keep_trace: bool,
+    /// Nothing goes wrong but what stands here.
+    pub is_calm: bool,
+    /// The first process dies when its tasks are polled for this time.
+    pub death_at: Option<u64>,
+    /// The call to the store with this number, counted from 1, goes like this.
+    pub fault_at: Option<(u64, Then)>,
+}
+
+/// Runs the simulation that `seed` and `script` make.
 ///
 /// # Panics
 /// If called inside a tokio runtime.
-pub fn run(seed: u64, keep_trace: bool) -> Report {
+pub fn run(seed: u64, script: Script) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -73,8 +87,9 @@ pub fn run(seed: u64, keep_trace: bool) -> Report {
         .expect("a runtime without threads or files can always be built");
     runtime.block_on(async {
         let rng = Rng::new(seed);
-        let options = Options::draw(&rng);
-        let world = World::new(options, rng, keep_trace);
+        let drawn = Options::draw(&rng);
+        let options = if script.is_calm { drawn.calm() } else { drawn };
+        let world = World::new(options, script, rng);
         supervisor::supervise(&world).await;
         let balance = world.ledger.balance();
         let (violations, coverage, trace_hash, trace) = world.close_books();

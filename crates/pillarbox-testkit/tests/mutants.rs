@@ -11,7 +11,7 @@ fn deliberate_bugs_are_absent_from_this_build() {
 #[cfg(pillarbox_mutant)]
 mod mutants {
     use pillarbox::{Mutant, switch_on};
-    use pillarbox_testkit::sim;
+    use pillarbox_testkit::sim::{self, Script};
 
     const SEEDS: u64 = 1_000;
 
@@ -19,7 +19,7 @@ mod mutants {
     fn caught(mutant: Mutant) -> String {
         switch_on(Some(mutant));
         let found = (0..SEEDS).find_map(|seed| {
-            let report = sim::run(seed, false);
+            let report = sim::run(seed, Script::default());
             let violation = report.violations.first().cloned();
             violation.map(|violation| format!("seed {seed}: {violation}"))
         });
@@ -33,7 +33,7 @@ mod mutants {
     #[test]
     fn without_a_deliberate_bug_nothing_is_caught() {
         for seed in 0..300 {
-            let report = sim::run(seed, false);
+            let report = sim::run(seed, Script::default());
 
             assert!(report.violations.is_empty(), "{report}");
         }
@@ -48,7 +48,7 @@ mod mutants {
     /// D3
     #[test]
     fn mark_before_delivery_is_caught() {
-        caught(Mutant::MarkBeforeDelivery);
+        assert!(caught(Mutant::MarkBeforeDelivery).contains("false done"));
     }
 
     /// D8

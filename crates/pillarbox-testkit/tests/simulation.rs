@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pillarbox_testkit::sim;
+use pillarbox_testkit::faulty::Then;
+use pillarbox_testkit::sim::{self, Script};
 
 /// The commands that repeat one seed with its whole trace.
 const REPLAY: &str = "cargo test -p pillarbox-testkit --test simulation -- replay --nocapture";
+
+const TRACED: Script = Script { keep_trace: true, is_calm: false, death_at: None, fault_at: None };
 
 /// What every thousand seeds must have met, or the simulation proves less than it says.
 const MUST_HAPPEN: [&str; 32] = [
@@ -50,7 +53,7 @@ const MUST_HAPPEN: [&str; 32] = [
 fn run_all(seeds: Range<u64>) {
     let mut coverage: BTreeMap<&'static str, u64> = BTreeMap::new();
     for seed in seeds {
-        let report = sim::run(seed, false);
+        let report = sim::run(seed, Script::default());
         assert!(report.violations.is_empty(), "{report}repeat it with\n  PILLARBOX_SEED={seed} {REPLAY}");
         for (what, times) in report.coverage {
             *coverage.entry(what).or_default() += times;
@@ -88,11 +91,55 @@ fn promises_hold_in_the_fourth_thousand_seeds() {
     run_all(3_000..4_000);
 }
 
+/// D11, Q3: a process may die at every await of its tasks, one after the other.
+#[test]
+fn death_at_every_await_loses_nothing() {
+    for seed in 0..4 {
+        for poll in 1..=400 {
+            let script = Script { is_calm: true, death_at: Some(poll), ..Script::default() };
+
+            let report = sim::run(seed, script);
+
+            assert!(report.violations.is_empty(), "{script:?}\n{report}");
+        }
+    }
+}
+
+/// W13, S10, D11, Q3: every call to the store fails once, before and after it took effect, or never answers.
+#[test]
+fn fault_in_every_store_call_loses_nothing() {
+    for seed in 0..3 {
+        for call in 1..=120 {
+            for then in [Then::FailBefore, Then::FailAfter, Then::RollBack, Then::Hang] {
+                let script = Script { is_calm: true, fault_at: Some((call, then)), ..Script::default() };
+
+                let report = sim::run(seed, script);
+
+                assert!(report.violations.is_empty(), "{script:?}\n{report}");
+            }
+        }
+    }
+}
+
+/// Q3: with no fault there are no duplicates but those of listeners that are too slow for their limits.
+#[test]
+fn without_faults_every_event_arrives_once() {
+    for seed in 0..300 {
+        let calm = Script { is_calm: true, ..Script::default() };
+
+        let report = sim::run(seed, calm);
+
+        let cut = ["time-outs", "drain cut-offs"].iter().filter_map(|what| report.coverage.get(what)).sum();
+        assert!(report.violations.is_empty(), "{report}");
+        assert!(report.balance.duplicates <= cut, "{cut} were cut off\n{report}");
+    }
+}
+
 /// What cannot be repeated cannot be mended.
 #[test]
 fn same_seed_gives_the_same_trace() {
     for seed in 0..40 {
-        let (first, second) = (sim::run(seed, true), sim::run(seed, true));
+        let (first, second) = (sim::run(seed, TRACED), sim::run(seed, TRACED));
 
         let differs = first.trace.iter().zip(&second.trace).find(|(first, second)| first != second);
         assert_eq!(differs, None, "seed {seed}");
@@ -103,7 +150,7 @@ fn same_seed_gives_the_same_trace() {
 
 #[test]
 fn other_seeds_give_other_traces() {
-    assert_ne!(sim::run(1, false).trace_hash, sim::run(2, false).trace_hash);
+    assert_ne!(sim::run(1, Script::default()).trace_hash, sim::run(2, Script::default()).trace_hash);
 }
 
 /// Repeats the seed in `PILLARBOX_SEED`, 0 by default, and prints its trace.
@@ -111,7 +158,7 @@ fn other_seeds_give_other_traces() {
 fn replay() {
     let seed = std::env::var("PILLARBOX_SEED").map_or(0, |seed| seed.parse().expect("a seed is a number"));
 
-    let report = sim::run(seed, true);
+    let report = sim::run(seed, TRACED);
 
     println!("{report}");
     assert!(report.violations.is_empty(), "seed {seed} fails");
@@ -124,7 +171,7 @@ fn promises_hold_in_as_many_seeds_as_asked_for() {
     let (first, count): (u64, u64) = (number("PILLARBOX_SEED"), number("PILLARBOX_SEEDS"));
 
     for seed in first..first + count {
-        let report = sim::run(seed, false);
+        let report = sim::run(seed, Script::default());
         assert!(report.violations.is_empty(), "{report}repeat it with\n  PILLARBOX_SEED={seed} {REPLAY}");
     }
 }

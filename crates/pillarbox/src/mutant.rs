@@ -36,7 +36,7 @@ pub enum Mutant {
     HotBeforeCommit,
     /// The hot path delivers what it did not find.
     HotWithoutReadBack,
-    /// The memory store counts time from the start of the transaction, not from the statement.
+    /// The memory store counts a lease given at birth from the start of the transaction.
     LeaseFromTransactionStart,
     /// The memory store writes a spent attempt to every row of its batch.
     AttemptsForWholeBatch,

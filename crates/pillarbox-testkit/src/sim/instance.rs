@@ -106,6 +106,9 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
     if let Some(name) = settings.name {
         builder = builder.name(name);
     }
+    if settings.delete_done {
+        builder = builder.delete_done();
+    }
     if settings.poller_only {
         builder = builder.poller_only();
     }

@@ -22,6 +22,10 @@ pub(super) struct SimLine {
 
 impl Faults for SimLine {
     fn next(&self, call: Call) -> Fault {
+        if let Some(then) = self.world.scripted_fault() {
+            self.cover(call, then);
+            return Fault { then, ..Fault::NONE };
+        }
         if !self.world.is_faulty() {
             let after = if self.rng.chance(300) { self.rng.millis(1, 3) } else { Duration::ZERO };
             return Fault { before: Duration::ZERO, then: Then::Answer, after };

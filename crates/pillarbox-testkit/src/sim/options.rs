@@ -36,6 +36,11 @@ impl Options {
         }
     }
 
+    /// The same run with nothing that goes wrong by chance.
+    pub(super) fn calm(self) -> Self {
+        Self { has_faults: false, has_poison: false, ..self }
+    }
+
     /// Whether processes die of nothing but poison.
     pub(super) fn only_poison_kills(&self) -> bool {
         !self.has_faults
@@ -57,6 +62,7 @@ pub(super) struct Settings {
     pub(super) drain_timeout: Duration,
     pub(super) first_retry: Duration,
     pub(super) poller_only: bool,
+    pub(super) delete_done: bool,
 }
 
 impl Settings {
@@ -80,6 +86,7 @@ impl Settings {
                 Duration::from_secs(2),
             ]),
             poller_only: rng.chance(150),
+            delete_done: rng.chance(200),
         }
     }
 }

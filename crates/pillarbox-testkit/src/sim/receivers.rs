@@ -27,7 +27,7 @@ impl Receivers {
         let call = world.begin(id);
         let (number, source) = (self.process.number, delivery.source());
         world.note(format_args!("{number} delivers {id} attempt {} {source:?}", delivery.attempt()));
-        let is_there = matches!(world.db.find(id).await, Ok(Some(_)));
+        let is_there = matches!(world.db.find(id).await, Ok(Some(_))) || world.ledger.is_done(id);
         if !is_there {
             world.violation(format!("{id} was delivered, but its row is not in the table"));
         }
@@ -193,7 +193,7 @@ impl Sink for Receivers {
                     tokio::time::sleep(self.rng.millis(1, 10)).await;
                 }
                 let trouble = if world.is_faulty() { self.rng.below(20) } else { 20 };
-                if work.is_bad_call() && trouble >= 10 && trouble < 15 {
+                if work.is_bad_call() && (10..15).contains(&trouble) {
                     work.fail();
                     run.answer(index, Err(SinkError::rejected("the broker does not want it")));
                     continue;

@@ -9,9 +9,10 @@ use std::time::Duration;
 use pillarbox::{BoxFuture, Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
-use super::Options;
 use super::model::Model;
 use super::rng::Rng;
+use super::{Options, Script};
+use crate::faulty::Then;
 use crate::ledger::Ledger;
 use crate::paused::NOON;
 
@@ -56,6 +57,7 @@ impl Clock for SimClock {
 /// Everything that a simulated process cannot take with it when it dies.
 pub(super) struct World {
     pub(super) options: Options,
+    pub(super) script: Script,
     pub(super) rng: Rng,
     pub(super) clock: Arc<SimClock>,
     pub(super) db: MemoryStore,
@@ -63,11 +65,14 @@ pub(super) struct World {
     pub(super) model: Mutex<Model>,
     /// Whether faults are injected at this time.
     pub(super) is_faulty: AtomicBool,
+    /// Whether the part is over in which things go wrong.
+    pub(super) is_quiet: AtomicBool,
     /// How often each event has been begun.
     calls: Mutex<BTreeMap<String, u64>>,
     records: Mutex<Records>,
     events: AtomicU64,
     poisons: AtomicU64,
+    store_calls: AtomicU64,
 }
 
 #[derive(Default)]
@@ -85,14 +90,16 @@ struct Trace {
 }
 
 impl World {
-    pub(super) fn new(options: Options, rng: Rng, keep_trace: bool) -> Arc<Self> {
+    pub(super) fn new(options: Options, script: Script, rng: Rng) -> Arc<Self> {
         let clock = Arc::new(SimClock::new());
-        let trace = Trace { hash: 0xcbf2_9ce4_8422_2325, lines: keep_trace.then(Vec::new) };
+        let trace = Trace { hash: 0xcbf2_9ce4_8422_2325, lines: script.keep_trace.then(Vec::new) };
         Arc::new(Self {
             db: MemoryStore::with_clock(clock.clone()),
             clock,
             is_faulty: AtomicBool::new(options.has_faults),
+            is_quiet: AtomicBool::new(false),
             options,
+            script,
             rng,
             ledger: Ledger::new(),
             model: Mutex::default(),
@@ -100,6 +107,7 @@ impl World {
             records: Mutex::new(Records { trace, ..Records::default() }),
             events: AtomicU64::new(0),
             poisons: AtomicU64::new(0),
+            store_calls: AtomicU64::new(0),
         })
     }
 
@@ -109,6 +117,15 @@ impl World {
 
     pub(super) fn next_event(&self) -> u64 {
         self.events.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What the script says about the next call to the store.
+    pub(super) fn scripted_fault(&self) -> Option<Then> {
+        let (call, then) = self.script.fault_at?;
+        if self.is_quiet.load(Ordering::Relaxed) {
+            return None;
+        }
+        (self.store_calls.fetch_add(1, Ordering::Relaxed) + 1 == call).then_some(then)
     }
 
     /// Whether an event may be poison. Where nothing else kills there is one only: each kills twice before
@@ -164,7 +181,6 @@ impl World {
     }
 
     /// Violations, coverage, the hash of the trace and its lines.
-    #[expect(clippy::type_complexity, reason = "taken apart at once by the only caller")]
     pub(super) fn close_books(&self) -> (Vec<String>, BTreeMap<&'static str, u64>, u64, Vec<String>) {
         let records = std::mem::take(&mut *self.records());
         let lines = records.trace.lines.unwrap_or_default();

@@ -93,9 +93,12 @@ impl MemoryConnection {
             }
         }
         let now = self.database.now();
-        #[cfg(pillarbox_mutant)]
-        let now = if crate::mutant::mutant!(LeaseFromTransactionStart) { self.begun_at } else { now };
         self.staged.extend(events.iter().map(|event| Row::insert(table.next_seq(), event, birth, now)));
+        #[cfg(pillarbox_mutant)]
+        if let Some(birth) = birth.filter(|_| crate::mutant::mutant!(LeaseFromTransactionStart)) {
+            let leased = self.staged.iter_mut().filter(|row| row.lock.is_some());
+            leased.for_each(|row| row.available_at = self.begun_at.saturating_add(birth.lease_for));
+        }
         Ok(())
     }
 
