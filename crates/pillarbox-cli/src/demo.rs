@@ -143,11 +143,8 @@ impl Demo {
         let writing = Journal::open(&journal, 1).context("the demo cannot write its journal")?;
         let mut progress = Progress::new(&journal, self.events)?;
         let kept = if self.given().is_some() { "" } else { " (temporary, removed at the end)" };
-        progress.say(&format!(
-            "{} orders on {}{kept}",
-            figure::count(self.events),
-            location.path().display()
-        ));
+        progress.say(&format!("{} orders on {}{kept}", figure::count(self.events), location.name()));
+        progress.say("  some roll back; one listener is flaky, one is slow, one never succeeds");
 
         if self.crash {
             // With the last connection gone, the child's death leaves a log that has to be recovered.

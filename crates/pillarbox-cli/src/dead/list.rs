@@ -4,12 +4,15 @@ use std::fmt::Write;
 
 use clap::Args;
 use pillarbox::store::{Administration, Page, StoredEvent};
+use pillarbox_sqlite::SqliteStore;
 use serde::Serialize;
 
 use crate::command;
 use crate::database::Database;
 use crate::{figure, terminal};
 
+/// Events read at once.
+const AT_ONCE: usize = 50;
 /// Characters of an error that fit into a line.
 const ERROR_WIDTH: usize = 60;
 
@@ -83,16 +86,28 @@ impl List {
         let total = store.stats().await?.dead;
         let limit = self.limit as usize;
         // One more than asked for, to see whether another page follows.
-        let mut found = store.dead(Page { after: self.after, limit: limit + 1 }).await?;
+        let mut events = self.lines(&store, limit + 1).await?;
         store.close().await;
-        let has_more = found.len() > limit;
-        found.truncate(limit);
-        let next_after = found.last().map(|last| last.seq).filter(|_| has_more);
-        let listed = Listed { events: found.into_iter().map(Line::of).collect(), next_after };
+        let has_more = events.len() > limit;
+        events.truncate(limit);
+        let next_after = events.last().map(|last| last.number).filter(|_| has_more);
+        let listed = Listed { events, next_after };
         if self.json {
             return terminal::json(&listed);
         }
         terminal::print(&table(&listed, total)?)
+    }
+
+    /// Up to `most` lines, read a few at a time: payloads come with them, and may be large.
+    async fn lines(&self, store: &SqliteStore, most: usize) -> anyhow::Result<Vec<Line>> {
+        let (mut lines, mut after) = (Vec::new(), self.after);
+        while lines.len() < most {
+            let page = store.dead(Page { after, limit: (most - lines.len()).min(AT_ONCE) }).await?;
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            lines.extend(page.into_iter().map(Line::of));
+        }
+        Ok(lines)
     }
 }
 

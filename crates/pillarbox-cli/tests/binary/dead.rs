@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::shop::Shop;
 
 fn ids(listed: &Value) -> Vec<&str> {
-    listed["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap()).collect()
+    let events = listed["events"].as_array().into_iter().flatten();
+    events.filter_map(|event| event["event_id"].as_str()).collect()
 }
 
 #[test]
@@ -21,6 +22,22 @@ fn dead_events_are_listed_page_by_page() {
     assert_eq!(ids(&second), ["x-3"]);
     assert_eq!(second["next_after"], json!(null));
     assert!(text.ends_with("2 of 3 shown; go on with --after 3\n"), "{text}");
+}
+
+#[test]
+fn a_long_page_is_listed_whole() {
+    let shop = Shop::with_events(&[]);
+    shop.execute(
+        "WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 130)
+         INSERT INTO outbox_event (event_id, event_type, payload, status)
+         SELECT 'x-' || n, 'OrderPlaced', '{}', 3 FROM many",
+    );
+
+    let page = shop.run("dead list", &["--limit", "120", "--json"]).json();
+    let whole = shop.run("dead list", &["--limit", "130", "--json"]).json();
+
+    assert_eq!((ids(&page).len(), &page["next_after"]), (120, &json!(120)));
+    assert_eq!((ids(&whole).len(), &whole["next_after"]), (130, &json!(null)));
 }
 
 #[test]

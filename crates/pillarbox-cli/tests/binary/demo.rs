@@ -149,12 +149,12 @@ fn an_interrupted_demo_leaves_nothing_behind() {
         command.args(["demo", "--rate", "5"]).args(crash).env("TMPDIR", scratch.path());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        // The second line comes a second later, when everything runs.
-        let started = lines.by_ref().take(2).count();
+        // The third line comes a second later, when everything runs.
+        let started = lines.by_ref().take(3).count();
 
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
 
-        assert!(started == 2 && sent.success());
+        assert!(started == 3 && sent.success());
         assert_eq!(child.wait().unwrap().code(), Some(1));
         assert!(lines.any(|line| line.unwrap().contains("interrupted")));
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);

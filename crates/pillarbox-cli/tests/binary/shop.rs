@@ -1,5 +1,7 @@
 //! A shop with an outbox of its own in a temporary directory, and the program to look after it.
 
+#![expect(clippy::unwrap_used, reason = "what the tests stand on may fail as loudly as they do")]
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
