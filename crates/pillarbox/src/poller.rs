@@ -170,7 +170,8 @@ impl Poller {
             self.settler.note_take(full);
             if let Hands::Dispatcher(dispatcher) = &self.hands {
                 // Whose lease ran out while it waits or runs here goes on under the new one.
-                batch.events.retain(|taken| !dispatcher.in_flight.take_over(taken.lease));
+                let now = self.runtime.clock.now();
+                batch.events.retain(|taken| !dispatcher.in_flight.take_over(taken.lease, now));
             }
             self.beware(&mut cycle, &mut batch.events).await;
             if !self.hand_on(batch.events, deadline).await {

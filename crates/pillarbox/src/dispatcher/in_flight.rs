@@ -28,7 +28,7 @@ impl InFlight {
     pub(crate) fn admit(&self, lease: Lease, now: Duration) -> bool {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         match entries.get_mut(&lease.seq) {
-            Some(entry) if self.ttl.is_none_or(|ttl| now.saturating_sub(entry.since) < ttl) => {
+            Some(entry) if self.remembers(entry, now) => {
                 entry.lease = lease;
                 false
             }
@@ -40,10 +40,15 @@ impl InFlight {
     }
 
     /// Lets an event that is here go on under the lease that it was just taken with; false if it is not here.
-    pub(crate) fn take_over(&self, lease: Lease) -> bool {
+    pub(crate) fn take_over(&self, lease: Lease, now: Duration) -> bool {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.get_mut(&lease.seq);
+        let entry = entries.get_mut(&lease.seq).filter(|entry| self.remembers(entry, now));
         entry.map(|entry| entry.lease = lease).is_some()
+    }
+
+    /// Whether an event that entered is still regarded as here.
+    fn remembers(&self, entry: &Entry, now: Duration) -> bool {
+        self.ttl.is_none_or(|ttl| now.saturating_sub(entry.since) < ttl)
     }
 
     /// Enters an event of the hot path; false if it is here already.

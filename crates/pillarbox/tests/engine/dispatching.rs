@@ -187,6 +187,25 @@ async fn event_in_flight_is_not_queued_twice() {
     assert_eq!(stage.status("order-1").await, Status::Done);
 }
 
+/// D9: after its time in flight has run out, an event that is taken again is delivered again.
+#[tokio::test(start_paused = true)]
+async fn event_in_flight_is_forgotten_after_its_time() {
+    let stage = Stage::set();
+    let (listener, mut desk) = Desk::open();
+    stage.pending(&["order-1"]).await;
+    let builder = stage.outbox().on("OrderPlaced", listener).name("relay-1");
+    let outbox = builder.in_flight_ttl(10 * SECOND).start().unwrap();
+    let first = desk.next().await;
+
+    stage.pass(11 * SECOND).await;
+    stage.store.resume(&Owner::new("relay-1", 0)).await.unwrap();
+    outbox.poll().await.unwrap();
+    let second = desk.accept().await;
+
+    assert_eq!((second.id(), first.is_cancelled()), ("order-1", false));
+    first.succeed();
+}
+
 /// D2, D9: an event that is offered to the hot queue by hand must exist, and is delivered once.
 #[tokio::test(start_paused = true)]
 async fn event_offered_by_hand_is_delivered_once() {

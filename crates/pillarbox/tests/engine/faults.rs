@@ -137,7 +137,7 @@ impl TxStore for FaultyStore {
         tx.tx.connection()
     }
 
-    fn foreign_connection<'a>(tx: &'a mut MemoryTransaction) -> &'a mut MemoryConnection {
+    fn foreign_connection<'a>(tx: &'a mut Self::Foreign<'_>) -> &'a mut MemoryConnection {
         tx.connection()
     }
 

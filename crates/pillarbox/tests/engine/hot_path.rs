@@ -28,6 +28,22 @@ async fn commit_reaches_its_listeners_by_one_read_and_no_poll() {
     assert_eq!((after.hot_enqueued, first.delivery.source()), (100, Source::Hot));
 }
 
+/// W13: commits that wait for the database together are read back together.
+#[tokio::test(start_paused = true)]
+async fn waiting_commits_are_read_back_together() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+    faults.read_backs.next(1);
+
+    for order in orders(20) {
+        write(&outbox, placed(&order)).await;
+    }
+    stage.quiet().await;
+
+    assert_eq!((seen.len(), outbox.counts().read_backs), (20, 2), "one failed, one read all");
+}
+
 /// W11: the same envelope, byte for byte, comes from memory and from the table.
 #[tokio::test(start_paused = true)]
 async fn hot_and_cold_deliver_equal_envelopes() {

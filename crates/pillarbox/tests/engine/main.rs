@@ -1,5 +1,7 @@
 //! The engine on the memory store, in paused time.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
 mod configuration;
 mod dependencies;
 mod dispatching;

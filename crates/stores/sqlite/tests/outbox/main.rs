@@ -1,5 +1,7 @@
 //! Whole outboxes on SQLite files.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
 mod acceptance;
 mod cancellation;
 mod hot_path;
