@@ -1,8 +1,11 @@
 //! The fence: who has lost a lease changes nothing, and learns it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox::store::{Administration, Lease, Outcome, Selection, Status, Taken, Token};
+use pillarbox::store::{
+    Administration, DoneRows, EventStore, Lease, Outcome, Selection, Settlement, Status, Taken, Token,
+};
 
 use super::settlements::{dead, outcomes, retry};
 use super::{
@@ -130,6 +133,42 @@ pub async fn repeated_settlement_counts_once(harness: &impl StoreHarness) {
     assert_eq!(lost, [taken.lease.seq]);
     assert_eq!(row(harness, &taken).await, before);
     assert_eq!(claim_one(harness).await.lease.attempts, 1);
+}
+
+/// S10: attempts are absolute: one is counted only from the number that the lease was given with.
+pub async fn attempts_are_absolute(harness: &impl StoreHarness) {
+    write(harness, &[order_placed("order-17")]).await;
+    let taken = claim_one(harness).await;
+    let before = row(harness, &taken).await;
+    let miscounted = Taken { lease: Lease { attempts: 4, ..taken.lease }, ..taken.clone() };
+
+    for outcome in [retry(LONG, true), dead("address unknown", true)] {
+        assert_eq!(settle(harness, &miscounted, outcome).await, [taken.lease.seq]);
+        assert_eq!(row(harness, &taken).await, before);
+    }
+
+    assert_eq!(settle(harness, &taken, retry(LONG, true)).await, NONE);
+}
+
+/// S10: of settlements of one lease that run side by side, one is recorded and the others learn it.
+pub async fn concurrent_settlements_apply_once(harness: &impl StoreHarness) {
+    write(harness, &[order_placed("order-17")]).await;
+    let taken = claim_one(harness).await;
+    let settlement = [Settlement { lease: taken.lease, outcome: retry(LONG, true) }];
+
+    let settling: Vec<_> = (0..8)
+        .map(|_| (Arc::clone(harness.store()), settlement.clone()))
+        .map(|(store, settlement)| {
+            tokio::spawn(async move { store.settle(&settlement, DoneRows::Keep).await.unwrap().len() })
+        })
+        .collect();
+    let mut lost = 0;
+    for settled in settling {
+        lost += settled.await.unwrap();
+    }
+
+    assert_eq!(lost, 7);
+    assert_eq!(stored(harness, &taken.event_id).await.attempts, 1);
 }
 
 /// S10: a settlement that is repeated after another took the event changes nothing of it.

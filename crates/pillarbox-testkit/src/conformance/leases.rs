@@ -147,10 +147,11 @@ pub async fn resume_ends_leases_of_earlier_incarnations(harness: &impl StoreHarn
     let resumed = harness.store().resume(&Owner::new("relay", 8)).await.unwrap();
 
     assert_eq!(resumed, 2);
+    assert_eq!(stored(harness, born.id()).await.locked_by, None);
+    assert_eq!(harness.store().renew(&[before], LONG).await.unwrap(), [before.seq]);
     let taken = claim(harness, 10).await.events;
     assert_eq!(taken.len(), 2);
     assert!(taken.iter().all(|taken| taken.lease.starts == 1));
-    assert_eq!(harness.store().renew(&[before], LONG).await.unwrap(), [before.seq]);
 }
 
 /// S5: resuming leaves what this incarnation has taken itself.

@@ -96,7 +96,7 @@ pub async fn purge_goes_in_bounded_steps(harness: &impl StoreHarness) {
 
     let mut step = Purge { older_than: Duration::ZERO, limit: 5, after: 0, dead_too: false };
     let (mut deleted, mut steps) = (0, 0);
-    loop {
+    while steps < 100 {
         let purged = harness.store().purge(step).await.unwrap();
         assert!(purged.deleted <= 5, "{purged:?}");
         (deleted, steps) = (deleted + purged.deleted, steps + 1);
@@ -106,7 +106,7 @@ pub async fn purge_goes_in_bounded_steps(harness: &impl StoreHarness) {
     }
 
     assert_eq!(deleted, 28);
-    assert!(steps >= 6, "28 rows in {steps} steps of 5");
+    assert!((6..100).contains(&steps), "28 rows in {steps} steps of 5");
     let stats = harness.store().stats().await.unwrap();
     assert_eq!((stats.pending(), stats.dead), (4, 12));
 }

@@ -221,6 +221,20 @@ pub async fn batch_of_mixed_outcomes_is_recorded(harness: &impl StoreHarness) {
     }
 }
 
+/// D12: one call settles events of different takes.
+pub async fn batch_spans_several_takes(harness: &impl StoreHarness) {
+    let mut taken = Vec::new();
+    for _ in 0..10 {
+        taken.push(take_one(harness, order_placed("order-17")).await);
+    }
+    let batch: Vec<(&Taken, Outcome)> = taken.iter().zip(outcomes().into_iter().cycle()).collect();
+
+    assert_eq!(settle_all(harness, &batch).await, NONE);
+
+    let stats = harness.store().stats().await.unwrap();
+    assert_eq!((stats.new, stats.retry, stats.dead), (2, 4, 2));
+}
+
 /// D12: a call may settle more events than a statement has room for, and none.
 pub async fn large_batch_is_recorded(harness: &impl StoreHarness) {
     let events: Vec<Event> = (0..1_200).map(|n| order_placed(&format!("order-{n}"))).collect();

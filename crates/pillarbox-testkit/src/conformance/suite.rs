@@ -1,6 +1,6 @@
 //! The list of all cases.
 
-/// Makes every case of the [conformance suite](crate::conformance) a `#[tokio::test]` of its own name.
+/// Makes every case of the [conformance suite](mod@crate::conformance) a `#[tokio::test]` of its own name.
 ///
 /// The argument is evaluated anew for each of them, inside the test, and may await.
 #[macro_export]
@@ -16,6 +16,7 @@ macro_rules! conformance {
                 foreign_transaction_writes_events
                 foreign_rollback_leaves_no_row
                 transaction_steps_run_in_tasks_of_their_own
+                concurrent_writes_all_arrive
                 insert_of_many_events_is_complete
                 insert_of_large_events_is_complete
                 insert_of_nothing_changes_nothing
@@ -111,6 +112,7 @@ macro_rules! conformance {
                 outcomes_restore_starts
                 long_errors_are_cut
                 batch_of_mixed_outcomes_is_recorded
+                batch_spans_several_takes
                 large_batch_is_recorded
                 refused_settlement_applies_nothing
             }
@@ -123,6 +125,8 @@ macro_rules! conformance {
                 done_is_final
                 late_mark_does_not_revive_the_dead
                 repeated_settlement_counts_once
+                attempts_are_absolute
+                concurrent_settlements_apply_once
                 repeated_settlement_does_not_disturb_the_next
                 replayed_event_is_not_settled_by_its_old_lease
             }

@@ -1,5 +1,6 @@
 //! Writing inside a transaction.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::Event;
@@ -105,6 +106,30 @@ pub async fn transaction_steps_run_in_tasks_of_their_own<H: StoreHarness>(harnes
     tokio::spawn(H::Store::rollback(tx)).await.unwrap().unwrap();
 
     assert_eq!(claim(harness, 10).await.events.len(), 1);
+}
+
+/// W1: transactions that run side by side, in this process and in another, all commit.
+pub async fn concurrent_writes_all_arrive(harness: &impl StoreHarness) {
+    let here = Arc::clone(harness.store());
+    let elsewhere = harness.elsewhere().await.unwrap_or_else(|| Arc::clone(&here));
+
+    let writers: Vec<_> = (0..8)
+        .map(|n| tokio::spawn(write_ten(Arc::clone(if n % 2 == 0 { &here } else { &elsewhere }))))
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+
+    assert_eq!(claim(harness, 100).await.events.len(), 80);
+}
+
+async fn write_ten<S: TxStore>(store: Arc<S>) {
+    for _ in 0..10 {
+        let mut tx = store.begin().await.unwrap();
+        let events = [order_placed("order-17")];
+        store.insert(S::connection_mut(&mut tx), &events, None).await.unwrap();
+        S::commit(tx).await.unwrap();
+    }
 }
 
 /// W2: a call with more events than one statement takes is complete, and keeps their order.
