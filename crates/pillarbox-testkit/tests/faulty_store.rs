@@ -19,7 +19,11 @@ struct Planned(Mutex<BTreeMap<Call, Vec<Fault>>>);
 
 impl Planned {
     fn new(call: Call, fault: Fault) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(BTreeMap::from([(call, vec![fault])]))))
+        Self::repeated(call, fault, 1)
+    }
+
+    fn repeated(call: Call, fault: Fault, times: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(BTreeMap::from([(call, vec![fault; times])]))))
     }
 }
 
@@ -105,13 +109,12 @@ async fn suspects_in_company_are_delivered_without_a_busy_loop() {
     let runtime = paused::runtime(17);
     let memory = MemoryStore::with_clock(runtime.clock.clone());
     for id in ["order-1", "order-2", "order-3"] {
-        leave_behind(&memory, id, 1).await;
+        leave_behind(&memory, id, 2).await;
     }
-    leave_behind(&memory, "order-4", 3).await;
     let delivered = Arc::new(AtomicUsize::new(0));
     let counter = delivered.clone();
-    let slow = Fault { after: Duration::from_millis(5), ..Fault::NONE };
-    let store = FaultyStore::new(memory, Planned::new(Call::Settle, slow));
+    let slow = Fault { before: Duration::from_millis(5), ..Fault::NONE };
+    let store = FaultyStore::new(memory, Planned::repeated(Call::Settle, slow, 1_000));
 
     let outbox = Outbox::builder(store)
         .runtime(runtime)
@@ -124,7 +127,7 @@ async fn suspects_in_company_are_delivered_without_a_busy_loop() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     outbox.close().await;
 
-    assert_eq!(delivered.load(Ordering::Relaxed), 4);
+    assert_eq!(delivered.load(Ordering::Relaxed), 3);
     assert!(outbox.counts().takes < 20, "{:?}", outbox.counts());
 }
 
@@ -163,7 +166,7 @@ async fn event_taken_while_its_retry_is_being_recorded_is_delivered_at_once() {
 async fn repeated_release_does_not_hit_a_later_take() {
     let runtime = paused::runtime(17);
     let memory = MemoryStore::with_clock(runtime.clock.clone());
-    let lost = Fault { then: Then::FailAfter, ..Fault::NONE };
+    let lost = Fault { then: Then::FailAfter, after: Duration::from_millis(100), ..Fault::NONE };
     let store = FaultyStore::new(memory.clone(), Planned::new(Call::Settle, lost));
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
