@@ -15,7 +15,9 @@ use crate::measure::{Deliveries, Scale, micros, quantile};
 use crate::raw;
 use crate::report::{Goal, Line, grouped};
 
-const COMMITS: usize = 10_000;
+const COMMITS: usize = 25_000;
+/// Commits before the first that counts: connections are opened and statements prepared.
+const WARM_UP: usize = 20;
 
 pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
     let commits = scale.of(COMMITS);
@@ -29,9 +31,12 @@ pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
     let mut by_hand = ByHand::start(database::raw_pool(by_hand).await?);
 
     let (mut of_ours, mut of_hand) = (Vec::new(), Vec::new());
-    for number in 0..commits {
-        of_ours.push(micros(ours.commit(number).await?));
-        of_hand.push(micros(by_hand.commit(number).await?));
+    for number in 0..WARM_UP + commits {
+        let sample = (micros(ours.commit(number).await?), micros(by_hand.commit(number).await?));
+        if number >= WARM_UP {
+            of_ours.push(sample.0);
+            of_hand.push(sample.1);
+        }
     }
     ours.outbox.close().await;
     let mut lines = Vec::new();

@@ -13,7 +13,7 @@ use crate::measure::{Scale, median, micros};
 use crate::raw;
 use crate::report::{Goal, Line, grouped};
 
-const TRANSACTIONS: usize = 5_000;
+const TRANSACTIONS: usize = 10_000;
 
 pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
     let transactions = scale.of(TRANSACTIONS);
