@@ -29,7 +29,7 @@ impl Planned {
 
 impl Faults for Planned {
     fn next(&self, call: Call) -> Fault {
-        let mut planned = self.0.lock().unwrap();
+        let mut planned = self.0.lock().expect("no test panics while it holds this");
         planned.get_mut(&call).and_then(Vec::pop).unwrap_or(Fault::NONE)
     }
 
@@ -37,7 +37,7 @@ impl Faults for Planned {
 }
 
 fn order_placed(id: &str) -> Event {
-    Event::builder("OrderPlaced").id(id).json_text("{}").build().unwrap()
+    Event::builder("OrderPlaced").id(id).json_text("{}").build().expect("the event is valid")
 }
 
 /// Inserts an event as an instance that died over it `starts` times would have left it.
@@ -45,8 +45,11 @@ async fn leave_behind(store: &MemoryStore, id: &str, starts: u32) {
     let owner = Owner::new("died", 1);
     let birth = Birth { owner: owner.clone(), token: Token(1), lease_for: Duration::ZERO };
     let mut tx = store.open();
-    store.insert(tx.connection(), &[order_placed(id)], Some(&birth)).await.unwrap();
-    tx.commit().unwrap();
+    store
+        .insert(tx.connection(), &[order_placed(id)], Some(&birth))
+        .await
+        .expect("the memory store does not fail");
+    tx.commit().expect("the memory store does not fail");
     for token in 2..=i64::from(starts) {
         let take = Take {
             owner: owner.clone(),
@@ -56,7 +59,7 @@ async fn leave_behind(store: &MemoryStore, id: &str, starts: u32) {
             skip_recent: Duration::ZERO,
             sweep: false,
         };
-        store.take(take).await.unwrap();
+        store.take(take).await.expect("the memory store does not fail");
     }
 }
 
