@@ -28,6 +28,22 @@ pub async fn stale_lease_cannot_settle(harness: &impl StoreHarness) {
     assert_eq!(settle(harness, &current, Outcome::Done).await, NONE);
 }
 
+/// S9, S10: where done rows are deleted, a stale or a late DONE deletes nothing.
+pub async fn lost_lease_cannot_delete(harness: &impl StoreHarness) {
+    write(harness, &[order_placed("order-17")]).await;
+    let overslept = claim_one_for(harness, Duration::ZERO).await;
+    claim_one(harness).await;
+    let buried = bury(harness, order_placed("order-18")).await;
+    let batch = [&overslept, &buried].map(|taken| Settlement { lease: taken.lease, outcome: Outcome::Done });
+
+    let mut lost = harness.store().settle(&batch, DoneRows::Delete).await.unwrap();
+
+    lost.sort_unstable();
+    assert_eq!(lost, [overslept.lease.seq, buried.lease.seq]);
+    assert_eq!(stored(harness, &overslept.event_id).await.status, Ok(Status::New));
+    assert_eq!(stored(harness, &buried.event_id).await.status, Ok(Status::Dead));
+}
+
 /// S10: a lease that ended and that nobody took still settles: time plays no part.
 pub async fn ended_lease_settles_while_nobody_took_it(harness: &impl StoreHarness) {
     for outcome in outcomes() {

@@ -118,6 +118,7 @@ macro_rules! conformance {
             }
             fences {
                 stale_lease_cannot_settle
+                lost_lease_cannot_delete
                 ended_lease_settles_while_nobody_took_it
                 forged_lease_cannot_settle
                 untaken_event_cannot_be_settled
