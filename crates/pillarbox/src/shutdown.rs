@@ -1,62 +1,73 @@
 //! The two steps of stopping: first nothing new is begun, then what still runs is cut off.
 
-use tokio::sync::watch;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Running,
-    Draining,
-    Over,
-}
+use tokio::sync::Notify;
+
+const DRAINING: u8 = 1;
+const OVER: u8 = 2;
 
 /// Tells all tasks of an outbox when to stop.
-pub(crate) struct Shutdown(watch::Sender<Phase>);
+///
+/// Not a `watch` channel: that wakes those who wait in a random order, and a simulation must repeat.
+#[derive(Default)]
+pub(crate) struct Shutdown {
+    phase: AtomicU8,
+    raised: Notify,
+}
 
 impl Shutdown {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(Phase::Running))
+        Self::default()
     }
 
     /// From now on nothing new is begun.
     pub(crate) fn drain(&self) {
-        self.raise(Phase::Draining);
+        self.raise(DRAINING);
     }
 
     /// What still runs is cut off.
     pub(crate) fn cut(&self) {
-        self.raise(Phase::Over);
+        self.raise(OVER);
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        *self.0.borrow() >= Phase::Draining
+        self.has_reached(DRAINING)
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        *self.0.borrow() >= Phase::Over
+        self.has_reached(OVER)
     }
 
     /// Completes when nothing new is to be begun.
     pub(crate) async fn draining(&self) {
-        self.reached(Phase::Draining).await;
+        self.reached(DRAINING).await;
     }
 
     /// Completes when what still runs is to be cut off.
     pub(crate) async fn over(&self) {
-        self.reached(Phase::Over).await;
+        self.reached(OVER).await;
     }
 
-    async fn reached(&self, phase: Phase) {
-        // Cannot fail: the sender lives as long as `self`.
-        let _ = self.0.subscribe().wait_for(|now| *now >= phase).await;
-    }
-
-    fn raise(&self, phase: Phase) {
-        self.0.send_if_modified(|now| {
-            let higher = *now < phase;
-            if higher {
-                *now = phase;
+    async fn reached(&self, phase: u8) {
+        loop {
+            let mut raised = std::pin::pin!(self.raised.notified());
+            // Before the look at the phase, so that no change falls between the two.
+            raised.as_mut().enable();
+            if self.has_reached(phase) {
+                return;
             }
-            higher
-        });
+            raised.await;
+        }
+    }
+
+    fn has_reached(&self, phase: u8) -> bool {
+        self.phase.load(Ordering::Acquire) >= phase
+    }
+
+    fn raise(&self, phase: u8) {
+        if self.phase.fetch_max(phase, Ordering::AcqRel) < phase {
+            self.raised.notify_waiters();
+        }
     }
 }
