@@ -116,7 +116,8 @@ pub struct Taken {
 pub struct Batch {
     /// What was handed out: the earliest available first, ties by number.
     pub events: Vec<Taken>,
-    /// When this is shorter than asked for: how long until the next pending event can be taken, if there is one.
+    /// When this is shorter than asked for: how long until the next pending event can be taken, if there is
+    /// one; for an event that is only too recent, until it no longer is.
     pub next_due_in: Option<Duration>,
 }
 
@@ -204,7 +205,9 @@ pub enum DoneRows {
 /// - A settlement changes its row only while the row is pending and carries the lease's token; time plays no
 ///   part. What it did not change is reported as lost. Repeating a settlement changes nothing more.
 /// - Every outcome but DONE restores `starts` to the lease's value. A spent attempt is written as
-///   `lease.attempts + 1`, never by counting up.
+///   `lease.attempts + 1`, never by counting up, and only over `lease.attempts`: if the row says otherwise,
+///   the settlement is lost.
+/// - A lease longer than [`LONGEST_LEASE`] is refused, at birth and in a renewal too.
 /// - One settlement that the database refuses is an error for the whole call with nothing applied, so that
 ///   the caller can bisect.
 /// - [`Retry`](Outcome::Retry) moves the due time, [`Aside`](Outcome::Aside) and
