@@ -42,6 +42,7 @@ mod options;
 mod row;
 mod settle;
 mod statements;
+mod step;
 mod store;
 mod take;
 mod tx;

@@ -15,6 +15,7 @@ use crate::lane::{Gate, Lane, Visit};
 use crate::migration;
 use crate::options::{Settings, check_usable};
 use crate::statements::Statements;
+use crate::step::{Panicked, Step};
 use crate::tx::Inserts;
 use crate::watch::{self, OwnNumbers, Watch};
 
@@ -222,14 +223,12 @@ impl std::fmt::Debug for SqliteStore {
     }
 }
 
-/// Runs `step` in a task of its own, so that a caller that stops waiting cancels nothing.
+/// Runs `step` to its end: a caller that stops waiting cancels nothing.
 pub(crate) async fn to_its_end<T: Send + 'static>(
     step: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
-    tokio::spawn(step).await.unwrap_or_else(|error| {
-        let reason = if error.is_panic() { "a step of the store panicked" } else { "the runtime shuts down" };
-        Err(StoreError::Unavailable { reason: reason.into(), source: Some(Box::new(error)) })
-    })
+    let ended = Step::new(step).await;
+    ended.unwrap_or_else(|Panicked| Err(StoreError::unavailable("a step of the store panicked")))
 }
 
 async fn in_transaction<T, W>(mut visit: Visit<'_>, work: W) -> Result<T, sqlx::Error>

@@ -16,6 +16,7 @@ pub(crate) use insert::Inserts;
 
 use crate::SqliteStore;
 use crate::fault::Fault;
+use crate::step::{Panicked, Step};
 use crate::store::{Inner, to_its_end};
 
 /// A transaction that [`begin`](TxStore::begin) opened: it may write, and others of this process wait for it.
@@ -137,9 +138,9 @@ impl TxStore for SqliteStore {
 
     fn commit(tx: SqliteTx) -> BoxFuture<'static, Result<(), CommitError>> {
         Box::pin(async move {
-            tokio::spawn(tx.commit()).await.unwrap_or_else(|error| {
-                let reason = "the step was cut off".into();
-                Err(CommitError::Unknown { reason, source: Some(Box::new(error)) })
+            Step::new(tx.commit()).await.unwrap_or_else(|Panicked| {
+                let reason = "a step of the store panicked".into();
+                Err(CommitError::Unknown { reason, source: None })
             })
         })
     }

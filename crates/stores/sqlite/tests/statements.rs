@@ -1,0 +1,185 @@
+//! How many statements things cost, counted by what the driver logs.
+
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
+mod orders;
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, Once};
+use std::time::Duration;
+
+use orders::{LONG, Orders, order_placed, take};
+use pillarbox::Event;
+use pillarbox::store::{
+    Birth, DoneRows, EventStore, Outcome, Owner, Settlement, Taken, Token, TxStore, WakeUp,
+};
+use pillarbox_sqlite::SqliteStore;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps the text of every statement. The driver logs on threads of its own, so this is for the whole process;
+/// tests tell their statements apart by the prefix of their tables.
+struct Statements;
+
+impl<S: tracing::Subscriber> Layer<S> for Statements {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "sqlx::query" {
+            let mut text = Text::default();
+            event.record(&mut text);
+            LOGGED.lock().unwrap().push(text.0);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if ["summary", "db.statement"].contains(&field.name()) {
+            self.0.push_str(value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if ["summary", "db.statement"].contains(&field.name()) {
+            write!(self.0, "{value:?}").unwrap();
+        }
+    }
+}
+
+/// A store whose statements are counted.
+struct Counted {
+    _orders: Orders,
+    store: SqliteStore,
+    prefix: &'static str,
+}
+
+impl Counted {
+    async fn new(prefix: &'static str) -> Self {
+        static LISTEN: Once = Once::new();
+        LISTEN.call_once(|| {
+            tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
+        });
+        let orders = Orders::new();
+        let store = orders.options().prefix(prefix).connect().await.unwrap();
+        store.migrate().await.unwrap();
+        let counted = Self { _orders: orders, store, prefix };
+        counted.statements();
+        counted
+    }
+
+    /// The statements on the outbox since the last call.
+    fn statements(&self) -> Vec<String> {
+        let mut logged = LOGGED.lock().unwrap();
+        let (ours, others) = logged.drain(..).partition(|sql| sql.contains(self.prefix));
+        *logged = others;
+        ours
+    }
+}
+
+fn orders_placed(count: usize) -> Vec<Event> {
+    (0..count).map(|n| order_placed(&format!("order-{n}"))).collect()
+}
+
+fn done(taken: &Taken) -> Settlement {
+    Settlement { lease: taken.lease, outcome: Outcome::Done }
+}
+
+/// W2: events are written by one statement up to 500, whatever their number is.
+#[tokio::test]
+async fn a_write_is_one_insert_for_500_events() {
+    let counted = Counted::new("writes_").await;
+    let store = &counted.store;
+    let birth = Birth { owner: Owner::new("orders", 1), token: Token(17), lease_for: LONG };
+
+    for (events, inserts) in [(1, 1), (2, 1), (10, 1), (500, 1), (501, 2), (1_000, 2)] {
+        let mut tx = store.begin().await.unwrap();
+        store.insert(&mut tx, &orders_placed(events), Some(&birth)).await.unwrap();
+        SqliteStore::commit(tx).await.unwrap();
+
+        let statements = counted.statements();
+        assert_eq!(statements.len(), inserts, "{events} events: {statements:?}");
+    }
+}
+
+/// D12, P5: draining costs three statements for a hundred events.
+#[tokio::test]
+async fn draining_costs_a_statement_for_many_events() {
+    let counted = Counted::new("drains_").await;
+    let store = &counted.store;
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, &orders_placed(1_000), None).await.unwrap();
+    SqliteStore::commit(tx).await.unwrap();
+    counted.statements();
+
+    let mut drained = 0;
+    while drained < 1_000 {
+        let taken = store.take(take(100)).await.unwrap().events;
+        let settlements: Vec<Settlement> = taken.iter().map(done).collect();
+        assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
+        drained += taken.len();
+    }
+
+    assert_eq!(counted.statements().len(), 30);
+}
+
+/// D12: outcomes of all kinds are recorded by one statement each.
+#[tokio::test]
+async fn a_settlement_is_a_statement_for_each_kind() {
+    let counted = Counted::new("settles_").await;
+    let store = &counted.store;
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, &orders_placed(100), None).await.unwrap();
+    SqliteStore::commit(tx).await.unwrap();
+    let taken = store.take(take(100)).await.unwrap().events;
+    counted.statements();
+    let outcomes = [
+        Outcome::Done,
+        Outcome::Retry { after: LONG, error: "no".into(), spent: true },
+        Outcome::Aside { until: Some(LONG), reason: "held".into() },
+        Outcome::Dead { error: "never".into(), spent: true },
+        Outcome::Released,
+    ];
+
+    let settlements = taken.iter().zip(outcomes.iter().cycle());
+    let settlements: Vec<Settlement> = settlements
+        .map(|(taken, outcome)| Settlement { lease: taken.lease, outcome: outcome.clone() })
+        .collect();
+    assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
+
+    assert_eq!(counted.statements().len(), 5);
+}
+
+/// W13: reading back is one statement for all that wait.
+#[tokio::test]
+async fn reading_back_is_one_statement() {
+    let counted = Counted::new("reads_").await;
+    let store = &counted.store;
+    let events = orders_placed(50);
+    let birth = Birth { owner: Owner::new("orders", 1), token: Token(17), lease_for: LONG };
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, &events, Some(&birth)).await.unwrap();
+    SqliteStore::commit(tx).await.unwrap();
+    counted.statements();
+    let ids: Vec<String> = events.iter().map(|event| event.id().to_owned()).collect();
+
+    let found = store.read_back(Token(17), &ids).await.unwrap();
+
+    assert_eq!((found.len(), counted.statements().len()), (50, 1));
+}
+
+/// P5: watching an idle file touches no table after the first look.
+#[tokio::test]
+async fn watching_touches_no_table() {
+    let counted = Counted::new("watches_").await;
+    let look = || tokio::time::timeout(Duration::from_millis(100), counted.store.changed());
+    assert!(look().await.is_err());
+    counted.statements();
+
+    assert!(look().await.is_err());
+
+    assert_eq!(counted.statements(), [""; 0]);
+}
