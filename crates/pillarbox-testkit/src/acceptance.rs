@@ -2,7 +2,7 @@
 //!
 //! A store's test file implements [`Stage`] and hands a fresh one to each case:
 //!
-//! ```ignore
+//! ```text
 //! pillarbox_testkit::acceptance!(SqliteStage::fresh().await);
 //! ```
 

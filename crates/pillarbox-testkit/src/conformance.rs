@@ -2,7 +2,7 @@
 //!
 //! A store's test file implements [`StoreHarness`] and hands a fresh one to each case:
 //!
-//! ```ignore
+//! ```text
 //! pillarbox_testkit::conformance!(SqliteHarness::fresh().await);
 //! ```
 //!

@@ -207,7 +207,7 @@ impl Poller {
     async fn beware(&self, cycle: &mut Cycle, events: &mut Vec<Taken>) {
         let is_suspect = |taken: &Taken| (2..self.config.max_starts).contains(&taken.lease.starts);
         cycle.careful = events.iter().any(is_suspect);
-        if events.len() > 1 {
+        if cycle.careful && events.len() > 1 {
             let (suspects, rest) = std::mem::take(events).into_iter().partition(is_suspect);
             *events = rest;
             for suspect in &suspects as &Vec<Taken> {
