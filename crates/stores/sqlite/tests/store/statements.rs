@@ -1,14 +1,10 @@
 //! How many statements things cost, counted by what the driver logs.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
-
-mod orders;
-
 use std::fmt::Write as _;
 use std::sync::{Mutex, Once};
 use std::time::Duration;
 
-use orders::{LONG, Orders, order_placed, take};
+use crate::orders::{LONG, Orders, order_placed, take};
 use pillarbox::Event;
 use pillarbox::store::{
     Birth, DoneRows, EventStore, Outcome, Owner, Settlement, Taken, Token, TxStore, WakeUp,

@@ -1,13 +1,9 @@
 //! Files that are missing, locked, full, read-only or something else: a clear error, and no panic.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
-
-mod orders;
-
 use std::error::Error;
 use std::time::Duration;
 
-use orders::{Orders, claim, order_placed, write};
+use crate::orders::{Orders, claim, order_placed, take, write};
 use pillarbox::Event;
 use pillarbox::store::{Administration, CommitError, EventStore, InsertError, StoreError, TxStore};
 use pillarbox_sqlite::SqliteStore;
@@ -118,7 +114,7 @@ async fn a_database_that_turned_read_only_is_named() {
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
     let frozen = SqliteStore::from_pool(pool).await.unwrap();
 
-    let refused = frozen.take(orders::take(10)).await;
+    let refused = frozen.take(take(10)).await;
 
     assert!(
         matches!(&refused, Err(StoreError::Refused { reason, .. }) if reason.contains("read-only")),
@@ -137,7 +133,7 @@ async fn a_locked_database_is_not_available_for_now() {
     let mut locked = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
     locked.execute("DELETE FROM outbox_event").await.unwrap();
 
-    let taken = store.take(orders::take(10)).await;
+    let taken = store.take(take(10)).await;
     let begun = store.begin().await;
 
     for error in [taken.unwrap_err(), begun.unwrap_err()] {
@@ -170,7 +166,7 @@ async fn a_transaction_that_is_held_for_long_is_blamed() {
     let store = orders.options().busy_timeout(SHORT).connect().await.unwrap();
     let held = store.begin().await.unwrap();
 
-    let error = store.take(orders::take(10)).await.unwrap_err();
+    let error = store.take(take(10)).await.unwrap_err();
 
     assert!(
         error.is_transient() && error.to_string().contains("another transaction of this process"),

@@ -1,14 +1,11 @@
 //! Rows as others write them, and as they come back.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
-
-mod orders;
-
 use std::time::Duration;
 
-use orders::{LONG, Orders, claim, order_placed, settle, take, write};
+use crate::orders::{LONG, Orders, claim, order_placed, settle, take, write};
 use pillarbox::store::{
-    Administration, EventStore, InsertError, Outcome, Owner, Page, Purge, Status, Take, Token, TxStore,
+    Administration, EventStore, InsertError, Outcome, Owner, Page, Purge, Selection, Status, Take, Token,
+    TxStore,
 };
 use pillarbox::{Event, GLOBAL, Payload};
 use pillarbox_sqlite::SqliteStore;
@@ -149,6 +146,22 @@ async fn a_row_that_cannot_be_read_names_its_column() {
     let listed = store.dead(Page { after: 0, limit: 10 }).await.unwrap();
     assert!(listed.iter().all(|stored| stored.event.is_err() && stored.status == Ok(Status::Dead)));
     assert_eq!(listed.len(), 6);
+}
+
+/// S2: an id that is no text is no reason to fail after the row is gone.
+#[tokio::test]
+async fn a_dead_row_whose_id_cannot_be_read_is_discarded() {
+    let orders = Orders::new();
+    let store = orders.store().await;
+    write(&store, &[order_placed("order-17"), order_placed("order-18")]).await;
+    orders.execute("UPDATE outbox_event SET event_id = CAST(x'61ff' AS TEXT) WHERE seq = 1").await;
+    let taken = claim(&store, 10).await;
+    settle(&store, &taken, Outcome::Dead { error: "cannot be read".into(), spent: false }).await;
+
+    let discarded = store.discard(&Selection::Numbers { from: 1, to: 1 }).await.unwrap();
+
+    assert_eq!(discarded, ["a\u{fffd}"]);
+    assert_eq!(store.stats().await.unwrap().dead, 1);
 }
 
 /// S2: a status that does not exist is shown as it is, and never taken.

@@ -1,10 +1,6 @@
 //! Every statement finds its rows by an index, whatever the planner's statistics say.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
-
-mod orders;
-
-use orders::Orders;
+use crate::orders::Orders;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
@@ -19,7 +15,7 @@ const ALL_PENDING: &str = "SCAN outbox_event USING INDEX outbox_event_pending";
 
 macro_rules! statements {
     ($($file:literal: [$($plan:expr),*],)*) => {
-        &[$(($file, include_str!(concat!("../src/", $file, ".sql")), &[$($plan),*]),)*]
+        &[$(($file, include_str!(concat!("../../src/", $file, ".sql")), &[$($plan),*]),)*]
     };
 }
 

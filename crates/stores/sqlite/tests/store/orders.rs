@@ -1,5 +1,4 @@
 //! An order service's outbox, fresh for each test.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::path::PathBuf;
 use std::time::Duration;

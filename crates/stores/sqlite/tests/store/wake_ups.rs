@@ -1,12 +1,8 @@
 //! Other processes' events wake, and nothing else does.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
-
-mod orders;
-
 use std::time::Duration;
 
-use orders::{Orders, claim, order_placed, settle, write};
+use crate::orders::{Orders, claim, order_placed, settle, write};
 use pillarbox::store::{Outcome, TxStore, WakeUp};
 use pillarbox_sqlite::SqliteStore;
 use tokio::time::timeout;

@@ -1,15 +1,11 @@
 //! A future that is dropped half-way leaves no transaction open and no connection lost.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
-
-mod orders;
-
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use orders::{Orders, claim, order_placed, take, write};
+use crate::orders::{Orders, claim, order_placed, take, write};
 use pillarbox::store::{Administration, DoneRows, EventStore, Outcome, Settlement, TxStore};
 use pillarbox_sqlite::SqliteStore;
 

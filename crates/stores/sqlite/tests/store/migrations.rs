@@ -1,10 +1,6 @@
 //! The outbox tables come, go forward, and never go back.
 
-#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
-
-mod orders;
-
-use orders::{Orders, claim, order_placed, write};
+use crate::orders::{Orders, claim, order_placed, write};
 use pillarbox::store::{Administration, StoreError};
 use pillarbox_sqlite::SqliteStore;
 use sqlx::Row;

@@ -1,0 +1,12 @@
+//! The store by itself, on SQLite files.
+
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
+mod bad_files;
+mod cancellations;
+mod migrations;
+mod orders;
+mod plans;
+mod rows;
+mod statements;
+mod wake_ups;
