@@ -11,7 +11,7 @@ use sqlx::{FromRow, Row, SqlStr};
 
 use crate::SqliteStore;
 use crate::fault::Fault;
-use crate::row::{micros, stored};
+use crate::row::{event_id, micros, stored};
 use crate::take::rows;
 use crate::watch;
 
@@ -70,7 +70,7 @@ impl Administration for SqliteStore {
             let rows = self
                 .write(move |connection| Box::pin(async move { query.fetch_all(connection).await }))
                 .await?;
-            let ids = rows.iter().map(|row| row.try_get("event_id")).collect::<Result<Vec<String>, _>>();
+            let ids = rows.iter().map(event_id).collect::<Result<Vec<_>, _>>();
             let ids = ids.map_err(|error| Fault::of(&self.inner.path).store(error))?;
             for id in &ids {
                 tracing::info!(event_id = %id, "discarded a dead event");

@@ -85,7 +85,8 @@ where
     })
 }
 
-fn event_id(row: &SqliteRow) -> Result<String, sqlx::Error> {
+/// The id of an event, as well as it can be read.
+pub(crate) fn event_id(row: &SqliteRow) -> Result<String, sqlx::Error> {
     Ok(lossy(row, "event_id")?.unwrap_or_default())
 }
 
