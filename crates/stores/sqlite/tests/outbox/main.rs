@@ -4,6 +4,8 @@
 
 mod acceptance;
 mod cancellation;
+mod envelopes;
+mod full_file;
 mod hot_path;
 mod processes;
 mod stage;

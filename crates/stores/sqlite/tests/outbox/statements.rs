@@ -9,28 +9,31 @@ use pillarbox::{
     BoxFuture, Clock, Delivery, Event, GLOBAL, ListenerError, MemorySink, Runtime, SystemClock, Timestamp,
 };
 use pillarbox_sqlite::SqliteStore;
+use tracing::Instrument;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::stage::{SqliteStage, placed};
 
 static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Keeps every statement. The driver logs on threads of its own, so this is for the whole process; tests tell
-/// their statements apart by the prefix of their tables. (BEGIN and COMMIT name no table.)
+/// their statements apart by the prefix of their tables, or by the span that they ran in. (The driver does not
+/// log BEGIN and COMMIT.)
 struct Statements;
 
-impl<S: tracing::Subscriber> Layer<S> for Statements {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Statements {
+    fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
         if event.metadata().target() == "sqlx::query" {
-            let mut text = Text::default();
+            let span = context.lookup_current().map_or("", |span| span.name());
+            let mut text = Text(format!("{span}: "));
             event.record(&mut text);
             LOGGED.lock().unwrap().push(text.0);
         }
     }
 }
 
-#[derive(Default)]
 struct Text(String);
 
 impl Visit for Text {
@@ -51,10 +54,10 @@ async fn counted(prefix: &str) -> SqliteStage {
     stage
 }
 
-/// The statements on tables with this prefix since the last call.
-fn statements(prefix: &str) -> Vec<String> {
+/// The statements on tables with this prefix, or in the span of this name, since the last call.
+fn statements(name: &str) -> Vec<String> {
     let mut logged = LOGGED.lock().unwrap();
-    let (ours, others) = logged.drain(..).partition(|sql| sql.contains(prefix));
+    let (ours, others) = logged.drain(..).partition(|sql| sql.contains(name));
     *logged = others;
     ours
 }
@@ -138,20 +141,25 @@ async fn settle_down(prefix: &str) {
     statements(prefix);
 }
 
-/// W2: inside the user's transaction there is one INSERT for up to 500 events, and nothing else.
+/// W2: inside the user's transaction there is one INSERT for up to 500 events, and nothing else on any table.
 #[tokio::test]
 async fn write_of_500_events_is_one_statement_in_the_transaction() {
     let stage = counted("inside_").await;
     let outbox = stage.builder().on_sink(GLOBAL, "OrderPlaced", MemorySink::new()).start().unwrap();
-    outbox.poll().await.unwrap();
-    settle_down("inside_").await;
+    // The connection is opened, which takes statements of its own.
+    outbox.begin().await.unwrap().rollback().await.unwrap();
 
-    let mut tx = outbox.begin().await.unwrap();
-    outbox.write_all(&mut tx, orders(500)).await.unwrap();
-    let inside = statements("inside_");
-    tx.commit().await.unwrap();
+    let transaction = async {
+        let mut tx = outbox.begin().await.unwrap();
+        outbox.write_all(&mut tx, orders(500)).await.unwrap();
+        sqlx::query("SELECT 'a statement of the user'").execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+    };
+    transaction.instrument(tracing::info_span!("in_the_transaction")).await;
+    let inside = statements("in_the_transaction");
     outbox.close().await;
 
-    assert_eq!(inside.len(), 1, "{inside:?}");
-    assert!(inside[0].contains("INSERT"), "{inside:?}");
+    assert_eq!(inside.len(), 2, "{inside:?}");
+    assert!(inside[0].contains("INSERT INTO inside_outbox_event"), "{inside:?}");
+    assert!(inside[1].contains("a statement of the user"), "{inside:?}");
 }
