@@ -95,12 +95,12 @@ impl Default for Config {
 impl Config {
     /// How long a row is leased at birth: the delivery, the way to the worker, and settling.
     pub(crate) fn birth_lease(&self) -> Duration {
-        self.delivery_timeout + 2 * self.margin
+        self.delivery_timeout.saturating_add(self.margin.saturating_mul(2))
     }
 
     /// What must remain of a lease when a delivery begins.
     pub(crate) fn needed_lease(&self) -> Duration {
-        self.delivery_timeout + self.margin
+        self.delivery_timeout.saturating_add(self.margin)
     }
 
     /// The least room in the cold queue for which a take is made: with a statement for every place that
@@ -186,4 +186,25 @@ fn require(
         return Ok(());
     }
     Err(ConfigError::Invalid { option, value: value.to_string(), remedy: remedy.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D1, P1, D10, S5: the defaults are those that are documented, and they fit together.
+    #[test]
+    fn defaults_are_those_that_are_documented() {
+        let config = Config::default();
+
+        assert_eq!((config.workers, config.hot_queue, config.cold_queue), (4, 1_000, 1_000));
+        assert_eq!((config.batch_size, config.max_batch, config.max_starts), (50, None, 5));
+        assert_eq!(config.drain_timeout, Duration::from_secs(5));
+        assert_eq!(config.delivery_timeout, Duration::from_secs(30));
+        assert_eq!(config.lease_for, Duration::from_secs(5 * 60));
+        assert_eq!((config.poll_every, config.skip_recent), (Duration::from_secs(5), Duration::ZERO));
+        assert_eq!((config.unroutable, config.done), (Unroutable::Dead, DoneRows::Keep));
+        assert_eq!((&config.name, config.keep_done_for, config.in_flight_ttl), (&None, None, None));
+        assert_eq!(config.check(), Ok(()));
+    }
 }

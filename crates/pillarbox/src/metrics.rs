@@ -1,12 +1,15 @@
 //! Numbers that tell what is going on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::dispatcher::caught;
 
 /// Receives the engine's numbers; the bridge to whatever monitoring you use.
 ///
-/// Methods are called on the hot path: they must be quick and must not block.
+/// Methods are called on the hot path: they must be quick and must not block. A panic in
+/// one is caught, and the first one is logged.
 pub trait MetricsExporter: Send + Sync + 'static {
     /// An event entered the hot queue.
     fn increment_hot_enqueued(&self);
@@ -76,13 +79,13 @@ macro_rules! counters {
     ($($name:ident)*) => {
         /// The live counters behind [`Counts`], together with the user's exporter.
         pub(crate) struct Meter {
-            exporter: Arc<dyn MetricsExporter>,
+            exporter: Guarded,
             $(pub(crate) $name: AtomicU64,)*
         }
 
         impl Meter {
             pub(crate) fn new(exporter: Arc<dyn MetricsExporter>) -> Self {
-                Self { exporter, $($name: AtomicU64::new(0),)* }
+                Self { exporter: Guarded { exporter, has_panicked: AtomicBool::new(false) }, $($name: AtomicU64::new(0),)* }
             }
 
             pub(crate) fn counts(&self) -> Counts {
@@ -96,7 +99,50 @@ counters!(hot_enqueued hot_dropped hot_missing read_backs cold_enqueued takes do
 
 impl Meter {
     pub(crate) fn exporter(&self) -> &dyn MetricsExporter {
-        &*self.exporter
+        &self.exporter
+    }
+}
+
+/// The user's exporter. A panic in it goes no further and is logged once: it is called for every event.
+struct Guarded {
+    exporter: Arc<dyn MetricsExporter>,
+    has_panicked: AtomicBool,
+}
+
+impl Guarded {
+    fn call(&self, call: impl FnOnce(&dyn MetricsExporter)) {
+        if let Err(panic) = caught(|| call(&*self.exporter))
+            && !self.has_panicked.swap(true, Ordering::Relaxed)
+        {
+            tracing::error!(panic, "the metrics exporter panicked; later panics in it are not logged");
+        }
+    }
+}
+
+impl MetricsExporter for Guarded {
+    fn increment_hot_enqueued(&self) {
+        self.call(|exporter| exporter.increment_hot_enqueued());
+    }
+    fn increment_hot_dropped(&self) {
+        self.call(|exporter| exporter.increment_hot_dropped());
+    }
+    fn increment_cold_enqueued(&self) {
+        self.call(|exporter| exporter.increment_cold_enqueued());
+    }
+    fn increment_dispatch_success(&self) {
+        self.call(|exporter| exporter.increment_dispatch_success());
+    }
+    fn increment_dispatch_failure(&self) {
+        self.call(|exporter| exporter.increment_dispatch_failure());
+    }
+    fn increment_dispatch_dead(&self) {
+        self.call(|exporter| exporter.increment_dispatch_dead());
+    }
+    fn record_queue_depths(&self, hot: usize, cold: usize) {
+        self.call(|exporter| exporter.record_queue_depths(hot, cold));
+    }
+    fn record_oldest_lag(&self, lag: Option<Duration>) {
+        self.call(|exporter| exporter.record_oldest_lag(lag));
     }
 }
 

@@ -108,6 +108,37 @@ impl<S: Store> Outbox<S> {
     ///
     /// It costs one INSERT on the transaction's connection. If the future is cancelled half-way, the
     /// transaction can no longer be committed.
+    ///
+    /// ```
+    /// # use pillarbox::{Event, MemoryStore, Outbox};
+    /// # async fn place(outbox: Outbox<MemoryStore>, placed: Event) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut tx = outbox.begin().await?;
+    /// outbox.write(&mut tx, placed).await?;
+    /// tx.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Without a transaction it does not compile, nor with one that has ended:
+    ///
+    /// ```compile_fail,E0061
+    /// # // W3
+    /// # use pillarbox::{Event, MemoryStore, Outbox};
+    /// # async fn place(outbox: Outbox<MemoryStore>, placed: Event) -> Result<(), Box<dyn std::error::Error>> {
+    /// outbox.write(placed).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    /// ```compile_fail,E0382
+    /// # // W3, W5
+    /// # use pillarbox::{Event, MemoryStore, Outbox};
+    /// # async fn place(outbox: Outbox<MemoryStore>, placed: Event) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut tx = outbox.begin().await?;
+    /// tx.commit().await?;
+    /// outbox.write(&mut tx, placed).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn write(&self, tx: &mut Tx<S>, event: impl IntoEvent) -> Result<String, WriteError> {
         let event = event.into_event()?;
         let id = event.id().to_owned();
@@ -197,6 +228,9 @@ impl<S: Store> Outbox<S> {
     }
 
     /// The transaction that the current task runs in; an error if there is none.
+    ///
+    /// Who asks while another [`CurrentTx`] lives waits for it: drop yours before you call code that asks too,
+    /// or hand it on as `&mut tx`.
     pub async fn current(&self) -> Result<CurrentTx<S>, NoTransaction> {
         ambient::current(self.address()).await
     }
@@ -221,6 +255,8 @@ impl<S: Store> Outbox<S> {
 
     /// Hands an event that a [`PollerHandler`](crate::PollerHandler) got to the workers of this outbox, which
     /// settle it in its stead; gives it back when the cold queue is full, closed or absent.
+    ///
+    /// The handler's outbox must be on the same table as this one: events are settled by their number.
     pub fn enqueue_cold(&self, event: Leased) -> Result<(), Leased> {
         if self.shared.engine.enqueue_cold(&event) { Ok(()) } else { Err(event) }
     }

@@ -49,7 +49,13 @@ impl Administration for MemoryStore {
     }
 
     fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
-        Box::pin(async move { Ok(self.database.table().discard(selection)) })
+        Box::pin(async move {
+            let ids = self.database.table().discard(selection);
+            for id in &ids {
+                tracing::info!(event_id = %id, "discarded a dead event");
+            }
+            Ok(ids)
+        })
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {

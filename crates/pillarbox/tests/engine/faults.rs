@@ -1,7 +1,7 @@
 //! A memory store that fails when told to.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillarbox::store::{
@@ -28,13 +28,42 @@ impl Failing {
     }
 }
 
-/// Which calls fail.
+/// How many calls were in progress at once.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Crowd {
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Lets all other tasks have a turn while the call counts as in progress.
+    async fn linger(&self) {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Which calls fail, and what was called.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) takes: Failing,
+    /// What was asked of each call to take.
+    pub(crate) taken: Mutex<Vec<Take>>,
+    /// The calls to take that were in progress at once.
+    pub(crate) taking: Crowd,
     pub(crate) read_backs: Failing,
     pub(crate) renewals: Failing,
     pub(crate) settles: Failing,
+    /// From now on no call to settle ever answers.
+    pub(crate) settles_hang: AtomicBool,
     /// These settle, and report failure all the same.
     pub(crate) settle_answers: Failing,
     /// These do not commit, and nobody knows.
@@ -63,6 +92,8 @@ impl FaultyStore {
 impl EventStore for FaultyStore {
     fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>> {
         Box::pin(async move {
+            self.faults.taken.lock().unwrap().push(take.clone());
+            self.faults.taking.linger().await;
             self.faults.takes.check()?;
             self.store.take(take).await
         })
@@ -75,6 +106,9 @@ impl EventStore for FaultyStore {
     ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
         Box::pin(async move {
             self.faults.settled.fetch_add(1, Ordering::Relaxed);
+            if self.faults.settles_hang.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
             self.faults.settles.check()?;
             let poisoned = self.faults.poisoned.load(Ordering::Relaxed);
             if settlements.iter().any(|settlement| settlement.lease.seq == poisoned) {

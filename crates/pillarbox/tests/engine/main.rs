@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
+mod ambient;
 mod configuration;
 mod dependencies;
 mod dispatching;
@@ -10,6 +11,7 @@ mod hot_path;
 mod intercepting;
 mod logs;
 mod metrics;
+mod operating;
 mod polling;
 mod registries;
 mod retrying;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use pillarbox::{Delivery, ListenerError, MetricsExporter, Retry};
 use pillarbox_testkit::acceptance::Desk;
+use tracing::Level;
 
+use crate::logs::Logs;
 use crate::stage::{HOUR, Notes, SECOND, Stage, orders, placed, write, write_all};
 
 /// Notes every call.
@@ -88,6 +90,61 @@ async fn depths_of_the_queues_are_told() {
     desk.accept_many(4).await;
 
     assert_eq!(ledger.depths.all(), [(3, 0), (2, 0), (1, 0), (0, 0)]);
+}
+
+/// Panics over every number.
+struct Broken;
+
+impl MetricsExporter for Broken {
+    fn increment_hot_enqueued(&self) {
+        panic!("no registry");
+    }
+    fn increment_hot_dropped(&self) {
+        panic!("no registry");
+    }
+    fn increment_cold_enqueued(&self) {
+        panic!("no registry");
+    }
+    fn increment_dispatch_success(&self) {
+        panic!("no registry");
+    }
+    fn increment_dispatch_failure(&self) {
+        panic!("no registry");
+    }
+    fn increment_dispatch_dead(&self) {
+        panic!("no registry");
+    }
+    fn record_queue_depths(&self, _: usize, _: usize) {
+        panic!("no registry");
+    }
+    fn record_oldest_lag(&self, _: Option<Duration>) {
+        panic!("no registry");
+    }
+}
+
+/// M1: an exporter that panics disturbs neither commits nor deliveries, and is logged once.
+#[tokio::test(start_paused = true)]
+async fn panicking_exporter_disturbs_nothing() {
+    let (stage, seen, logs) = (Stage::set(), Notes::<Delivery>::new(), Logs::collect());
+    let fails = seen.answering(|delivery| match delivery.id() {
+        "order-1" => Err(ListenerError::new("no answer")),
+        _ => Ok(()),
+    });
+    let retry = Retry::fixed(SECOND).max_attempts(2);
+    let outbox = stage.outbox().on("OrderPlaced", fails).retry(retry).hot_queue(3).metrics(Broken);
+    let outbox = outbox.start().unwrap();
+
+    write_all(&outbox, &orders(5)).await;
+    stage.pass(60 * SECOND).await;
+    write(&outbox, placed("order-6")).await;
+    stage.pass(60 * SECOND).await;
+
+    let counts = outbox.counts();
+    assert_eq!((counts.hot_enqueued, counts.hot_dropped), (4, 2));
+    assert_eq!((counts.done, counts.failed, counts.dead), (5, 2, 1));
+    let errors = logs.at(Level::ERROR);
+    let panics: Vec<_> = errors.iter().filter(|line| line.contains("no registry")).collect();
+    assert_eq!(panics.len(), 1, "{errors:?}");
 }
 
 /// M6: the lag is measured from when the oldest event became due, and is zero when none is.

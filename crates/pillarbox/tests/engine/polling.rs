@@ -1,7 +1,6 @@
 //! Finding in the table what was not delivered from memory.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pillarbox::store::{EventStore, Owner, Status, Take, Token};
 use pillarbox::{Delivery, Event, Source};
@@ -234,31 +233,67 @@ async fn cycles_never_overlap() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
     let names = orders(300);
     stage.pending(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let busy = Arc::new(AtomicUsize::new(0));
-    let outbox = stage.outbox().on("OrderPlaced", seen.listener()).start().unwrap();
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
 
+    let polled = Notes::<bool>::new();
     for _ in 0..10 {
-        let (outbox, busy) = (outbox.clone(), busy.clone());
-        busy.fetch_add(1, Ordering::Relaxed);
-        let poll = async move {
-            outbox.poll().await.unwrap();
-            busy.fetch_sub(1, Ordering::Relaxed);
-        };
+        let (outbox, polled) = (outbox.clone(), polled.clone());
+        let poll = async move { polled.note(outbox.poll().await.is_ok()) };
         stage.runtime.spawner.spawn("poll", Box::pin(poll));
     }
     stage.pass(SECOND).await;
 
-    assert_eq!((busy.load(Ordering::Relaxed), seen.len(), seen.distinct().len()), (0, 300, 300));
+    assert_eq!((polled.all(), faults.taking.most()), (vec![true; 10], 1));
+    assert!(outbox.counts().takes > 10, "{:?}", outbox.counts());
+    assert_eq!((seen.len(), seen.distinct().len()), (300, 300));
+}
+
+/// P1: by default it takes 50 events for 5 minutes every 5 seconds, however recent they are.
+#[tokio::test(start_paused = true)]
+async fn defaults_are_those_that_are_documented() {
+    let stage = Stage::set();
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.start().unwrap();
+
+    stage.quiet().await;
+    let first = faults.taken.lock().unwrap()[0].clone();
+    assert_eq!((first.limit, first.lease_for, first.skip_recent), (50, 300 * SECOND, Duration::ZERO));
+    stage.pass(5 * SECOND - 200 * MILLISECOND).await;
+    assert_eq!(outbox.counts().takes, 1);
+    stage.pass(200 * MILLISECOND).await;
+
+    assert_eq!(outbox.counts().takes, 2);
+}
+
+/// P1: every outbox generates an incarnation of its own, under the same name too.
+#[tokio::test(start_paused = true)]
+async fn incarnations_are_generated() {
+    let stage = Stage::set();
+    let owner = async |name: Option<&str>| {
+        let (outbox, faults) = stage.faulty();
+        let outbox = name.into_iter().fold(outbox, |outbox, name| outbox.name(name)).start().unwrap();
+        outbox.poll().await.unwrap();
+        outbox.close().await;
+        faults.taken.lock().unwrap()[0].owner.clone()
+    };
+
+    let (one, other) = (owner(None).await, owner(None).await);
+    let (before, after) = (owner(Some("relay-1")).await, owner(Some("relay-1")).await);
+
+    assert_ne!(one.name(), other.name());
+    assert_eq!((before.name(), after.name()), ("relay-1", "relay-1"));
+    assert_ne!(before.to_string(), after.to_string());
 }
 
 /// Takes everything as an instance that dies at once.
-async fn take_and_die(stage: &Stage, name: &str, lease_for: std::time::Duration) {
+async fn take_and_die(stage: &Stage, name: &str, lease_for: Duration) {
     let take = Take {
         owner: Owner::new(name, 1),
         token: Token(1),
         limit: 100,
         lease_for,
-        skip_recent: std::time::Duration::ZERO,
+        skip_recent: Duration::ZERO,
         sweep: false,
     };
     let taken = stage.store.take(take).await.unwrap();

@@ -23,6 +23,11 @@ async fn attempts_after<S: Store>(stage: &Stage, outbox: OutboxBuilder<S>) -> Ve
     times.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
+/// The default delay before the retry `index`, without its spread.
+fn nominal(index: usize) -> Duration {
+    Duration::from_millis(200 << index).min(60 * SECOND)
+}
+
 #[track_caller]
 fn close(delays: &[Duration], expected: &[u64]) {
     let fits = |(delay, &millis): (&Duration, &u64)| {
@@ -66,24 +71,34 @@ async fn default_policy_doubles_with_a_spread() {
 
     assert_eq!(delays.len(), 9, "{delays:?}");
     for (index, delay) in delays.iter().enumerate() {
-        let nominal = Duration::from_millis(200 << index).min(60 * SECOND);
+        let nominal = nominal(index);
         let range = nominal / 2..nominal + nominal / 2 + Duration::from_millis(30);
         assert!(range.contains(delay), "delay {index} of {delays:?}");
     }
     assert_eq!(stage.status("order-1").await, Status::Dead);
 }
 
-/// T1: the delays repeat from a seed, and are not all in the middle.
+/// T1: the delays repeat from a seed, differ between seeds, and are spread over the whole range.
 #[tokio::test(start_paused = true)]
 async fn delays_repeat_from_a_seed() {
-    let first = attempts_after(&Stage::set(), Stage::set().outbox()).await;
-    let stage = Stage::set();
-    let second = attempts_after(&stage, stage.outbox()).await;
-    let again = Stage::set();
-    let third = attempts_after(&again, again.outbox()).await;
+    let delays = async |seed| {
+        let stage = Stage::seeded(seed);
+        attempts_after(&stage, stage.outbox()).await
+    };
 
-    assert_eq!(second, third);
-    assert_eq!(first.len(), 9);
+    let (first, second, other) = (delays(17).await, delays(17).await, delays(18).await);
+    let mut spreads = Vec::new();
+    for seed in 1..=10 {
+        let drawn = delays(seed).await.into_iter().enumerate();
+        spreads.extend(drawn.map(|(index, delay)| delay.as_secs_f64() / nominal(index).as_secs_f64()));
+    }
+
+    assert_eq!(first, second);
+    assert_ne!(first, other);
+    for (from, to) in [(0.5, 0.75), (0.75, 1.0), (1.0, 1.25), (1.25, 1.5)] {
+        let share = spreads.iter().filter(|spread| (from..to).contains(*spread)).count();
+        assert!(share >= 10, "{share} of {} lie between {from} and {to}", spreads.len());
+    }
 }
 
 /// D13: a listener can ask for its own delay, with or without spending an attempt.

@@ -1,10 +1,14 @@
 //! Stopping is not a failure.
 
+use std::sync::atomic::Ordering;
+
 use pillarbox::store::Status;
 use pillarbox::{Delivery, GLOBAL, MemorySink};
 use pillarbox_testkit::acceptance::Desk;
+use tracing::Level;
 
-use crate::stage::{HOUR, Notes, SECOND, Stage, orders, placed, write, write_all};
+use crate::logs::Logs;
+use crate::stage::{HOUR, MILLISECOND, Notes, SECOND, Stage, orders, placed, write, write_all};
 
 /// D8: what was not begun is given back at once and costs no attempt; what runs is waited for.
 #[tokio::test(start_paused = true)]
@@ -128,10 +132,10 @@ async fn closing_again_changes_nothing() {
     assert!(outbox.poll().await.is_ok());
 }
 
-/// D8: closing while the database is away ends all the same.
+/// D8: closing while the database is away ends at once, and says what it could not record.
 #[tokio::test(start_paused = true)]
 async fn close_ends_without_a_database() {
-    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (stage, seen, logs) = (Stage::set(), Notes::<Delivery>::new(), Logs::collect());
     let (outbox, faults) = stage.faulty();
     let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
     faults.settles.next(u32::MAX);
@@ -142,8 +146,36 @@ async fn close_ends_without_a_database() {
     let begun = stage.now();
     outbox.close().await;
 
-    assert!(stage.now() - begun < 15 * SECOND, "{:?}", stage.now() - begun);
+    assert!(stage.now() - begun < SECOND, "{:?}", stage.now() - begun);
+    let errors = logs.at(Level::ERROR);
+    let abandoned = errors.iter().filter(|line| line.starts_with("an outcome was not recorded"));
+    assert_eq!((seen.len(), abandoned.count()), (10, 10), "{errors:?}");
     assert_eq!(stage.status("order-1").await, Status::New);
+}
+
+/// D8: with a database that never answers, closing takes the drain timeout and the time for the last words.
+#[tokio::test(start_paused = true)]
+async fn close_ends_though_the_database_never_answers() {
+    let (stage, logs) = (Stage::set(), Logs::collect());
+    let (listener, mut desk) = Desk::open();
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", listener).workers(1).drain_timeout(7 * SECOND).start().unwrap();
+    write_all(&outbox, &orders(3)).await;
+    let call = desk.next().await;
+    faults.settles_hang.store(true, Ordering::Relaxed);
+
+    let begun = stage.now();
+    let cut_off = async {
+        stage.pass(7 * SECOND - MILLISECOND).await;
+        assert!(!call.is_cancelled(), "what runs has the whole drain timeout");
+    };
+    tokio::join!(outbox.close(), cut_off);
+    let took = stage.now() - begun;
+
+    assert!((14 * SECOND..15 * SECOND).contains(&took), "{took:?}");
+    assert!(call.is_cancelled());
+    let errors = logs.at(Level::ERROR);
+    assert_eq!(errors, ["closing took too long; leases that are left will end by themselves"]);
 }
 
 /// W8: dropping the last clone stops the outbox, and what was not begun is given back.

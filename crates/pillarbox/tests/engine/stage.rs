@@ -28,7 +28,12 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn set() -> Self {
-        let runtime = paused::runtime(17);
+        Self::seeded(17)
+    }
+
+    /// A stage on which all randomness repeats from `seed`.
+    pub(crate) fn seeded(seed: u64) -> Self {
+        let runtime = paused::runtime(seed);
         Self { store: MemoryStore::with_clock(runtime.clock.clone()), runtime }
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use pillarbox::store::{Administration, Status};
 use pillarbox::{Delivery, FanOut, Leased, Listeners, MemoryStore, Outbox, PollerHandler, Tx};
+use pillarbox_testkit::acceptance::Desk;
 use tracing::Level;
 
 use crate::logs::Logs;
@@ -49,7 +50,7 @@ async fn two_outboxes_share_nothing() {
 #[tokio::test(start_paused = true)]
 async fn writer_only_leaves_delivery_to_others() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
-    let writer = stage.outbox().on("OrderPlaced", seen.listener()).writer_only().start().unwrap();
+    let writer = stage.outbox().writer_only().start().unwrap();
 
     write(&writer, placed("order-1")).await;
     writer.poll().await.unwrap();
@@ -242,4 +243,76 @@ async fn leased_event_is_handed_to_workers() {
 
     assert_eq!(seen.ids(), ["order-2"]);
     assert_eq!(stage.status("order-2").await, Status::Done);
+}
+
+/// D2: the hot queue takes no more than it has places for.
+#[tokio::test(start_paused = true)]
+async fn full_hot_queue_refuses() {
+    let stage = Stage::set();
+    let (listener, mut desk) = Desk::open();
+    let outbox = stage.outbox().on("OrderPlaced", listener).workers(1).hot_queue(2).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    let running = desk.next().await;
+    write_all(&outbox, &orders(3)[1..]).await;
+    stage.quiet().await;
+
+    assert!(!outbox.enqueue_hot(placed("order-4")));
+    running.succeed();
+    let _second = desk.next().await;
+
+    assert!(outbox.enqueue_hot(placed("order-4")));
+    assert_eq!((outbox.counts().hot_enqueued, outbox.counts().hot_dropped), (4, 0));
+}
+
+/// D2: a full cold queue says so, and gives back what it cannot take.
+#[tokio::test(start_paused = true)]
+async fn full_cold_queue_gives_back() {
+    let (stage, shelf) = (Stage::set(), Shelf::with_room(10));
+    let (listener, mut desk) = Desk::open();
+    let relay = stage.outbox().poller_handler(shelf.clone()).start().unwrap();
+    let workers = stage.outbox().on("OrderPlaced", listener).workers(1).cold_queue(1).poll_every(HOUR);
+    let workers = workers.start().unwrap();
+    write_all(&relay, &orders(3)).await;
+    stage.quiet().await;
+
+    workers.enqueue_cold(shelf.next()).unwrap();
+    let running = desk.next().await;
+    assert!(workers.has_cold_capacity());
+    workers.enqueue_cold(shelf.next()).unwrap();
+    assert!(!workers.has_cold_capacity());
+    let refused = workers.enqueue_cold(shelf.next()).unwrap_err();
+    assert_eq!(refused.id(), "order-3");
+    running.succeed();
+    desk.accept_many(1).await;
+
+    assert!(workers.has_cold_capacity());
+    workers.enqueue_cold(refused).unwrap();
+    assert_eq!(desk.accept_many(1).await[0].id(), "order-3");
+}
+
+/// D2: from the begin of a shutdown on nothing is queued, though the queues have room.
+#[tokio::test(start_paused = true)]
+async fn queues_take_nothing_while_shutting_down() {
+    let (stage, shelf) = (Stage::set(), Shelf::with_room(10));
+    let (listener, mut desk) = Desk::open();
+    let relay = stage.outbox().poller_handler(shelf.clone()).start().unwrap();
+    let workers = stage.outbox().on("OrderPlaced", listener).poll_every(HOUR).start().unwrap();
+    write_all(&relay, &orders(2)).await;
+    stage.quiet().await;
+    workers.enqueue_cold(shelf.next()).unwrap();
+    let running = desk.next().await;
+
+    let asking = async {
+        stage.quiet().await;
+        assert!(!workers.has_cold_capacity());
+        assert!(!workers.enqueue_hot(placed("order-3")));
+        let refused = workers.enqueue_cold(shelf.next()).unwrap_err();
+        running.succeed();
+        refused
+    };
+    let ((), refused) = tokio::join!(workers.close(), asking);
+
+    assert_eq!(refused.id(), "order-2");
+    assert!(workers.enqueue_cold(refused).is_err());
+    assert_eq!((workers.counts().done, workers.counts().cold_enqueued), (1, 1));
 }

@@ -1,7 +1,7 @@
 //! Writing inside transactions, and what hangs on their end.
 
 use pillarbox::store::CommitError;
-use pillarbox::{Delivery, Event, NoHook, Source, TransactionError, WriteError};
+use pillarbox::{Delivery, Event, NoHook, Source, WriteError};
 use tracing::Level;
 
 use crate::logs::Logs;
@@ -92,88 +92,6 @@ async fn wrong_event_in_a_batch_writes_nothing() {
     assert!(!stage.has_row("order-1").await);
 }
 
-/// W3: without a transaction writing fails at once, and says what to do.
-#[tokio::test(start_paused = true)]
-async fn writing_without_a_transaction_fails_fast() {
-    let stage = Stage::set();
-    let outbox = stage.outbox().writer_only().start().unwrap();
-
-    let refused = outbox.write_current(placed("order-1")).await.unwrap_err();
-
-    assert_eq!(
-        refused.to_string(),
-        "no transaction is active on this task; run this code inside `Outbox::transaction`"
-    );
-    assert!(!outbox.in_transaction());
-    assert!(outbox.current().await.is_err());
-}
-
-/// W4: code that is called inside a transaction finds it; `Ok` commits.
-#[tokio::test(start_paused = true)]
-async fn ambient_transaction_commits_what_is_written_within() {
-    let (stage, seen, ends) = (Stage::set(), Notes::<Delivery>::new(), Notes::<&str>::new());
-    let outbox = stage.outbox().on("OrderPlaced", seen.listener()).start().unwrap();
-
-    let noted = ends.clone();
-    let body = async {
-        assert!(outbox.in_transaction());
-        outbox.current().await.unwrap().after_commit(move || noted.note("committed"));
-        outbox.write_current(placed("order-1")).await
-    };
-    let id = outbox.transaction(body).await.unwrap();
-    stage.quiet().await;
-
-    assert_eq!((seen.ids(), ends.all()), (vec![id], vec!["committed"]));
-    assert!(!outbox.in_transaction());
-}
-
-/// W4, W1: `Err` rolls the ambient transaction back, and so does cancelling.
-#[tokio::test(start_paused = true)]
-async fn ambient_transaction_rolls_back_on_error_and_cancellation() {
-    let stage = Stage::set();
-    let outbox = stage.outbox().writer_only().start().unwrap();
-
-    let failed = outbox
-        .transaction(async {
-            outbox.write_current(placed("order-1")).await.unwrap();
-            Err::<(), _>("out of stock")
-        })
-        .await;
-    let cancelled = outbox.transaction(async {
-        outbox.write_current(placed("order-2")).await.unwrap();
-        std::future::pending::<Result<(), ()>>().await
-    });
-    tokio::select! {
-        biased;
-        _ = cancelled => unreachable!("its body never ends"),
-        () = stage.quiet() => {}
-    }
-    stage.quiet().await;
-
-    assert!(matches!(failed, Err(TransactionError::Body("out of stock"))), "{failed:?}");
-    assert!(!stage.has_row("order-1").await && !stage.has_row("order-2").await);
-}
-
-/// W4: the ambient transaction belongs to its task and to its outbox.
-#[tokio::test(start_paused = true)]
-async fn ambient_transaction_is_seen_by_nobody_else() {
-    let stage = Stage::set();
-    let outbox = stage.outbox().writer_only().start().unwrap();
-    let other = stage.outbox().writer_only().start().unwrap();
-    let seen = Notes::<bool>::new();
-
-    let body = async {
-        let (elsewhere, noted) = (outbox.clone(), seen.clone());
-        let task = async move { noted.note(elsewhere.in_transaction()) };
-        stage.runtime.spawner.spawn("elsewhere", Box::pin(task));
-        stage.quiet().await;
-        Ok::<_, ()>((outbox.in_transaction(), other.in_transaction()))
-    };
-    let within = outbox.transaction(body).await.unwrap();
-
-    assert_eq!((within, seen.all()), ((true, false), vec![false]));
-}
-
 /// W5: callbacks run in order, after a commit that succeeded or else after the rollback.
 #[tokio::test(start_paused = true)]
 async fn callbacks_follow_the_end_of_their_transaction() {
@@ -208,6 +126,33 @@ async fn callbacks_follow_the_end_of_their_transaction() {
         "failing rolled back 2",
     ];
     assert_eq!(ends.all(), expected);
+}
+
+/// W5: neither kind of callback runs when nobody knows how the commit ended, whichever way it did.
+#[tokio::test(start_paused = true)]
+async fn no_callback_follows_an_unknown_commit() {
+    let (stage, ends) = (Stage::set(), Notes::<&str>::new());
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.writer_only().start().unwrap();
+    let commit = async |order: &str| {
+        let mut tx = outbox.begin().await.unwrap();
+        let (committed, rolled_back) = (ends.clone(), ends.clone());
+        tx.after_commit(move || committed.note("committed"));
+        tx.after_rollback(move || rolled_back.note("rolled back"));
+        outbox.write(&mut tx, placed(order)).await.unwrap();
+        tx.commit().await.unwrap_err()
+    };
+
+    faults.commits.next(1);
+    let without_effect = commit("order-1").await;
+    faults.commit_answers.next(1);
+    let with_effect = commit("order-2").await;
+    stage.quiet().await;
+
+    assert!(matches!(without_effect, CommitError::Unknown { .. }), "{without_effect:?}");
+    assert!(matches!(with_effect, CommitError::Unknown { .. }), "{with_effect:?}");
+    assert_eq!((stage.has_row("order-1").await, stage.has_row("order-2").await), (false, true));
+    assert_eq!(ends.all(), Vec::<&str>::new());
 }
 
 /// W6: what panics after a commit is logged, and reaches neither the caller nor what follows.
