@@ -56,6 +56,8 @@ pub(crate) struct Poller {
     pub(crate) meter: Arc<Meter>,
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) wake: Arc<Wake>,
+    /// Says that a handler of the user's own has settled an event, and may have room for another.
+    pub(crate) settled: Arc<Notify>,
     /// Cycles never overlap.
     pub(crate) cycle: Mutex<Cycle>,
 }
@@ -73,8 +75,10 @@ pub(crate) struct Cycle {
 enum Rest {
     /// Nothing more is due; the next event may be, after this time.
     Idle(Option<Duration>),
-    /// The handler takes no more for now.
+    /// There is no room for now.
     Full,
+    /// The handler refused an event.
+    Refused,
     /// The database is in trouble.
     Trouble,
 }
@@ -124,16 +128,16 @@ impl Poller {
 
     async fn rest(&self, rest: Rest) {
         let pause = match rest {
-            // Events that are due but too recent to be taken must not keep the poller busy.
-            Rest::Idle(next) => next
-                .map_or(self.config.poll_every, |next| next.max(self.config.skip_recent).max(TICK))
-                .min(self.config.poll_every),
-            Rest::Full => self.config.poll_every,
+            Rest::Idle(next) => {
+                next.map_or(self.config.poll_every, |next| next.clamp(TICK, self.config.poll_every.max(TICK)))
+            }
+            Rest::Full | Rest::Refused => self.config.poll_every,
             Rest::Trouble => PAUSE.min(self.config.poll_every),
         };
         let room = async {
             match (&rest, &self.hands) {
                 (Rest::Full, Hands::Dispatcher(dispatcher)) => dispatcher.queues.room().await,
+                (Rest::Full, Hands::Own(_)) => self.settled.notified().await,
                 _ => std::future::pending().await,
             }
         };
@@ -141,7 +145,7 @@ impl Poller {
             match rest {
                 Rest::Idle(_) => self.wake.woken().await,
                 // A hint does not help against a full queue or a broken database.
-                Rest::Full | Rest::Trouble => std::future::pending().await,
+                Rest::Full | Rest::Refused | Rest::Trouble => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -162,6 +166,7 @@ impl Poller {
             }
             // Who regains the database settles first, and takes what has expired later.
             if self.settler.is_troubled() {
+                self.meter.exporter().record_oldest_lag(None);
                 return Ok(Rest::Trouble);
             }
             let Some(limit) = self.limit(&cycle) else { return Ok(Rest::Full) };
@@ -175,7 +180,7 @@ impl Poller {
             }
             self.beware(&mut cycle, &mut batch.events).await;
             if !self.hand_on(batch.events, deadline).await {
-                return Ok(Rest::Full);
+                return Ok(Rest::Refused);
             }
             if !full {
                 cycle.batch = self.config.batch_size;
@@ -277,7 +282,7 @@ impl Poller {
                 dispatcher.enqueue_cold(event, taken.lease, taken.created_at, deadline)
             }
             Hands::Own(handler) => {
-                let leased = Leased::new(taken, event, deadline, self.settler.clone());
+                let leased = Leased::new(taken, event, deadline, self.settler.clone(), self.settled.clone());
                 caught(|| handler.handle(leased)).unwrap_or_else(|panic| {
                     tracing::error!(event_id = taken.event_id, panic, "the poller's handler panicked");
                     false

@@ -1,8 +1,8 @@
 //! Which listener or sink gets an event.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::listener::SharedListener;
 use crate::{AggregateType, Delivery, Event, EventType, GLOBAL, Listener, ListenerError, Sink};
@@ -32,6 +32,29 @@ pub(crate) struct Destination {
     pub(crate) sink: Box<dyn Sink>,
     /// Runs in a row that ended unavailable or unknown.
     pub(crate) misses: AtomicU32,
+    /// Events that it left unanswered: they are sent alone.
+    doubtful: Mutex<BTreeSet<i64>>,
+}
+
+impl Destination {
+    /// The most events that are remembered as doubtful.
+    const MOST_DOUBTFUL: usize = 10_000;
+
+    /// Whether this event was left unanswered the last time.
+    pub(crate) fn is_doubtful(&self, seq: i64) -> bool {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).contains(&seq)
+    }
+
+    pub(crate) fn doubt(&self, seq: i64) {
+        let mut doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner);
+        if doubtful.len() < Self::MOST_DOUBTFUL {
+            doubtful.insert(seq);
+        }
+    }
+
+    pub(crate) fn trust(&self, seq: i64) {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).remove(&seq);
+    }
 }
 
 impl Target {
@@ -42,7 +65,11 @@ impl Target {
 
     /// A sink, which gets events in runs. Clone the target to route several types to one sink.
     pub fn sink(sink: impl Sink) -> Self {
-        Self(Receiver::Sink(Arc::new(Destination { sink: Box::new(sink), misses: AtomicU32::new(0) })))
+        Self(Receiver::Sink(Arc::new(Destination {
+            sink: Box::new(sink),
+            misses: AtomicU32::new(0),
+            doubtful: Mutex::default(),
+        })))
     }
 
     pub(crate) fn goes_to(&self, other: &Arc<Destination>) -> bool {
@@ -84,6 +111,10 @@ impl Listeners {
     /// An empty registry.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.targets.is_empty()
     }
 
     /// Registers a receiver for events of `event_type` that name no aggregate type.

@@ -169,13 +169,8 @@ impl Settler {
             let settlements: Vec<_> = part.iter().map(|(_, settlement)| self.newest(settlement)).collect();
             match self.store.settle(&settlements, self.done).await {
                 Ok(lost) => {
-                    let left_over = self.left_over(&part, &settlements, &lost);
+                    parts.push(self.left_over(&part, &settlements, &lost));
                     self.recorded(&part, &lost, repeat);
-                    // What is left over stays in flight, or the poller would take and deliver it meanwhile.
-                    let is_left = |seq| left_over.iter().any(|(_, settlement)| settlement.lease.seq == seq);
-                    let seqs = part.iter().map(|(_, settlement)| settlement.lease.seq);
-                    seqs.filter(|&seq| !is_left(seq)).for_each(|seq| self.in_flight.leave(seq));
-                    parts.push(left_over);
                     state.troubled.store(false, Ordering::Relaxed);
                 }
                 Err(error) if error.is_transient() => {
@@ -204,8 +199,9 @@ impl Settler {
         Settlement { lease: self.in_flight.newest(settlement.lease), outcome: settlement.outcome.clone() }
     }
 
-    /// What is still to be recorded because this very instance took an event anew while it was settled:
-    /// nobody delivers under that lease, so it is given back, or used where the older one was lost.
+    /// Lets go of what is recorded, and returns what is still to be recorded because this very instance took an
+    /// event anew while it was settled: nobody delivers under that lease, so it is given back, or used where the
+    /// older one was lost. Until then it stays in flight, or the poller would take and deliver it meanwhile.
     fn left_over(
         &self,
         part: &[(String, Settlement)],
@@ -214,15 +210,19 @@ impl Settler {
     ) -> Vec<(String, Settlement)> {
         let mut left_over = Vec::new();
         for ((event_id, Settlement { lease, outcome }), settled) in part.iter().zip(settled) {
-            let Some(last) = self.in_flight.last_taken(lease.seq) else { continue };
             let is_lost = lost.contains(&lease.seq);
-            let is_newer = last.token != settled.lease.token;
-            let settlement = if is_newer && is_lost {
-                Settlement { lease: Lease { token: last.token, ..*lease }, outcome: outcome.clone() }
-            } else if is_newer || is_lost && last.token != lease.token {
-                Settlement { lease: last, outcome: Outcome::Released }
-            } else {
-                continue;
+            let token = settled.lease.token;
+            let last = self.in_flight.last_taken(lease.seq).filter(|last| last.token == token);
+            let settlement = match last.filter(|_| is_lost && token != lease.token) {
+                // Ours by the newest lease, but another instance has spent an attempt in between.
+                Some(last) => Settlement { lease: last, outcome: Outcome::Released },
+                None => match self.in_flight.leave_under(lease.seq, token) {
+                    Some(newer) if is_lost => {
+                        Settlement { lease: Lease { token: newer.token, ..*lease }, outcome: outcome.clone() }
+                    }
+                    Some(newer) => Settlement { lease: newer, outcome: Outcome::Released },
+                    None => continue,
+                },
             };
             left_over.push((event_id.clone(), settlement));
         }

@@ -16,7 +16,8 @@ use crate::runtime::BoxFuture;
 /// # Contract
 /// - `Ok` for an event means that the broker has acknowledged it.
 /// - Every event is answered once; those unanswered when the future ends, panics, or is dropped at the time
-///   limit count as [`SinkError::unknown`].
+///   limit count as [`SinkError::unknown`], and come again in runs of one. A panic over such a run counts as
+///   [`SinkError::rejected`].
 /// - A sink does not retry: it says whether trying again helps, the engine says when.
 /// - Events of one key are sent in the order of the run.
 pub trait Sink: Send + Sync + 'static {

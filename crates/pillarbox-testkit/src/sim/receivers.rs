@@ -133,7 +133,10 @@ impl Listener for Receivers {
         self.spend_time(kind).await;
         let bad = work.is_bad_call();
         match kind {
-            Kind::Hanging if bad => std::future::pending().await,
+            Kind::Hanging if bad => {
+                self.process.world.cover("hangs", 1);
+                std::future::pending().await
+            }
             Kind::Panicking if bad => {
                 work.fail();
                 self.process.world.cover("panics", 1);
@@ -210,12 +213,19 @@ impl Sink for Receivers {
                         work.end(Some(Cause::LostAnswer));
                     }
                     4 if self.rng.chance(300) => {
-                        work.end(None);
+                        // Over an event alone it counts as a failure of that event.
+                        if run.deliveries().len() == 1 {
+                            work.fail()
+                        } else {
+                            work.end(None)
+                        }
                         open.for_each(|(_, work)| work.end(None));
+                        world.cover("panics of the sink", 1);
                         std::panic::resume_unwind(Box::new("the sink is out of its mind"))
                     }
                     5 if self.rng.chance(300) => {
                         work.end(None);
+                        world.cover("hangs of the sink", 1);
                         std::future::pending().await
                     }
                     _ => {

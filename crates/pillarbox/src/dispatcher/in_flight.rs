@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::store::Lease;
+use crate::store::{Lease, Token};
 
 /// The events that are queued, running or being settled here, so that none of them is queued twice.
 pub(crate) struct InFlight {
@@ -74,6 +74,17 @@ impl InFlight {
     pub(crate) fn last_taken(&self, seq: i64) -> Option<Lease> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(&seq).map(|entry| entry.lease)
+    }
+
+    /// Forgets an event that is done with under `token`. If this instance has taken it anew meanwhile, it stays,
+    /// and the newer lease comes back.
+    pub(crate) fn leave_under(&self, seq: i64, token: Token) -> Option<Lease> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer = entries.get(&seq).map(|entry| entry.lease).filter(|lease| lease.token != token);
+        if newer.is_none() {
+            entries.remove(&seq);
+        }
+        newer
     }
 
     /// Forgets an event: its outcome is recorded, or no longer ours to record.

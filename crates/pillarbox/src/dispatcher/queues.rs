@@ -223,8 +223,8 @@ impl State {
             _ => return Some(Work::One(first)),
         };
         let mut run = vec![first];
-        // A suspect runs alone, and takes nobody along.
-        if !run[0].is_suspect() {
+        // A suspect runs alone, and takes nobody along; so does an event that the sink left unanswered.
+        if !run[0].is_suspect() && !destination.is_doubtful(run[0].lease.seq) {
             self.extend_run(&destination, &mut run, limits);
         }
         Some(Work::Run(destination, run))
@@ -247,7 +247,7 @@ impl State {
             while index < queue.len() && run.len() < limits.run_events {
                 let item = &queue[index];
                 let joins = item.target.as_ref().is_some_and(|target| target.goes_to(destination));
-                if !joins || item.is_suspect() {
+                if !joins || item.is_suspect() || destination.is_doubtful(item.lease.seq) {
                     index += 1;
                     continue;
                 }

@@ -17,6 +17,8 @@ use crate::{ListenerError, SinkError};
 struct Open {
     items: Vec<Option<Item>>,
     left: usize,
+    /// When the time of the delivery is over, by the local clock.
+    end: Duration,
     /// How long the destination is left alone, once it was found to be down in this run.
     pause: Option<Duration>,
 }
@@ -25,6 +27,8 @@ struct Open {
 enum End {
     /// The sink will not answer any more, for this reason.
     Silent(String),
+    /// The sink panicked.
+    Panicked(String),
     /// The shutdown came first.
     CutOff,
 }
@@ -32,28 +36,19 @@ enum End {
 impl Dispatcher {
     /// A run of events to its destination, each settled as its answer comes.
     pub(super) async fn deliver_run(&self, destination: &Arc<Destination>, items: Vec<Item>) {
-        let items = self.admitted(items).await;
+        // Interceptors and sink share the time of one delivery, for the leases last no longer.
+        let end = self.runtime.clock.now() + self.config.delivery_timeout;
+        let items = self.admitted(items, end).await;
         let (run, mut answers) = Run::new(items.iter().map(|item| item.delivery.clone()).collect());
-        let mut open = Open { left: items.len(), items: items.into_iter().map(Some).collect(), pause: None };
+        let mut open =
+            Open { left: items.len(), items: items.into_iter().map(Some).collect(), end, pause: None };
 
-        let end = self.publish(destination, &run, &mut answers, &mut open).await;
+        let ended = self.publish(destination, &run, &mut answers, &mut open).await;
         // Answers that came together with the end still count.
         while let Ok(answer) = answers.try_recv() {
             self.answered(destination, &mut open, answer).await;
         }
-        for index in 0..open.items.len() {
-            match &end {
-                End::Silent(why) => {
-                    let unknown = Err(SinkError::unknown(why.clone()));
-                    self.answered(destination, &mut open, (index, unknown)).await;
-                }
-                End::CutOff => {
-                    if let Some(item) = open.items[index].take() {
-                        self.settle(&item, Outcome::Released).await;
-                    }
-                }
-            }
-        }
+        self.unanswered(destination, open, ended).await;
     }
 
     /// Publishes until every event is answered, or until it ends some other way.
@@ -65,20 +60,20 @@ impl Dispatcher {
         open: &mut Open,
     ) -> End {
         let mut publish = CatchPanic(Box::pin(async move { destination.sink.publish(run).await }));
-        let limit = self.config.delivery_timeout;
-        let mut out_of_time = self.runtime.clock.sleep(limit);
+        let mut out_of_time = self.runtime.clock.sleep(self.left_until(open.end));
         while open.left > 0 {
             tokio::select! {
                 biased;
                 Some(answer) = answers.recv() => self.answered(destination, open, answer).await,
                 ended = &mut publish => {
-                    return End::Silent(match ended {
-                        Ok(()) => "the sink did not answer for this event".to_owned(),
-                        Err(panic) => format!("the sink panicked: {panic}"),
-                    });
+                    return match ended {
+                        Ok(()) => End::Silent("the sink did not answer for this event".to_owned()),
+                        Err(panic) => End::Panicked(format!("the sink panicked: {panic}")),
+                    };
                 }
                 () = self.shutdown.over() => return End::CutOff,
                 () = &mut out_of_time => {
+                    let limit = self.config.delivery_timeout;
                     return End::Silent(format!("the sink did not answer within {limit:?}"));
                 }
             }
@@ -87,13 +82,17 @@ impl Dispatcher {
     }
 
     /// The items that no interceptor takes out of the run.
-    async fn admitted(&self, items: Vec<Item>) -> Vec<Item> {
+    async fn admitted(&self, items: Vec<Item>, end: Duration) -> Vec<Item> {
         if self.interceptors.is_empty() {
             return items;
         }
-        let limit = self.config.delivery_timeout;
         let mut admitted = Vec::with_capacity(items.len());
         for item in items {
+            let limit = self.left_until(end);
+            if limit.is_zero() {
+                self.settle(&item, Outcome::Released).await;
+                continue;
+            }
             let hooks = CatchPanic(Box::pin(self.before(&item.delivery)));
             let error = match self.runtime.timeout(limit, hooks).await {
                 Some(Ok(Ok(()))) => {
@@ -104,7 +103,7 @@ impl Dispatcher {
                 Some(Err(panic)) => ListenerError::new(format!("an interceptor panicked: {panic}")),
                 None => ListenerError::new(format!("an interceptor did not answer within {limit:?}")),
             };
-            self.after(&item.delivery, Some(&error.to_string()), limit).await;
+            self.after(&item.delivery, Some(&error.to_string()), end).await;
             self.settle(&item, self.after_failure(item.lease, &error)).await;
         }
         admitted
@@ -113,13 +112,13 @@ impl Dispatcher {
     async fn answered(&self, destination: &Destination, open: &mut Open, (index, answer): Answer) {
         let Some(item) = open.items[index].take() else { return };
         open.left -= 1;
-        let limit = self.config.delivery_timeout;
+        destination.trust(item.lease.seq);
         let Err(error) = answer else {
             destination.misses.store(0, Ordering::Relaxed);
-            self.after(&item.delivery, None, limit).await;
+            self.after(&item.delivery, None, open.end).await;
             return self.settle(&item, Outcome::Done).await;
         };
-        self.after(&item.delivery, Some(&error.to_string()), limit).await;
+        self.after(&item.delivery, Some(&error.to_string()), open.end).await;
         let outcome = match error.kind() {
             SinkErrorKind::Rejected => self.after_failure(item.lease, &error.into()),
             SinkErrorKind::Unavailable | SinkErrorKind::Unknown => {
@@ -128,6 +127,29 @@ impl Dispatcher {
             }
         };
         self.settle(&item, outcome).await;
+    }
+
+    /// What becomes of events that the sink did not answer: they may have arrived, and are tried again alone, so
+    /// that the one over which the sink stumbles holds up no other. If it panics over one alone, that one failed.
+    async fn unanswered(&self, destination: &Destination, mut open: Open, ended: End) {
+        let was_alone = open.items.len() == 1;
+        for index in 0..open.items.len() {
+            let answer = match &ended {
+                End::CutOff => {
+                    if let Some(item) = open.items[index].take() {
+                        self.settle(&item, Outcome::Released).await;
+                    }
+                    continue;
+                }
+                End::Panicked(why) if was_alone => Err(SinkError::rejected(why.clone())),
+                End::Panicked(why) | End::Silent(why) => Err(SinkError::unknown(why.clone())),
+            };
+            let seq = open.items[index].as_ref().map(|item| item.lease.seq);
+            self.answered(destination, &mut open, (index, answer)).await;
+            if let Some(seq) = seq {
+                destination.doubt(seq);
+            }
+        }
     }
 
     /// How long a destination that is down is left alone: longer each time, up to a minute.

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::queues::Work;
-use super::{CatchPanic, Dispatcher, Item};
+use super::{CatchPanic, Dispatcher, Item, caught};
 use crate::config::{HOLD_FOR, Unroutable};
 use crate::listener::{SharedListener, Verdict};
 use crate::mutant::mutant;
 use crate::registry::{Receiver, Target};
-use crate::retry::delay_after;
+use crate::retry::{Retry, delay_after};
 use crate::store::{Lease, Outcome};
 use crate::{Delivery, ListenerError};
 
@@ -85,20 +85,41 @@ impl Dispatcher {
         leases.extend(self.queues.ending_before(needed));
         // One that expired may have been taken anew by this very instance.
         leases.iter_mut().for_each(|lease| *lease = self.in_flight.newest(*lease));
-        let lost = match self.store.renew(&leases, self.config.lease_for).await {
-            Ok(lost) => lost,
-            Err(error) => {
-                tracing::warn!(%error, "leases could not be renewed; their events are left to the poller");
-                leases.iter().map(|lease| lease.seq).collect()
-            }
-        };
+        let renewed = self.store.renew(&leases, self.config.lease_for).await;
         let deadline = now + self.config.lease_for;
-        let lost_suspects = self.queues.renewed(&leases, &lost, deadline);
-        self.suspects.fetch_sub(lost_suspects, Ordering::Relaxed);
-        lost.iter().for_each(|&seq| self.in_flight.leave(seq));
         let mut live = items;
-        live.retain(|item| !lost.contains(&item.lease.seq));
-        live.iter_mut().filter(|item| item.deadline < needed).for_each(|item| item.deadline = deadline);
+        match renewed {
+            Ok(lost) => {
+                let lost = self.let_go(&leases, lost);
+                let lost_suspects = self.queues.renewed(&leases, &lost, deadline);
+                self.suspects.fetch_sub(lost_suspects, Ordering::Relaxed);
+                live.retain(|item| !lost.contains(&item.lease.seq));
+                live.iter_mut()
+                    .filter(|item| item.deadline < needed)
+                    .for_each(|item| item.deadline = deadline);
+            }
+            Err(error) => tracing::warn!(%error, "leases could not be renewed; their events are given back"),
+        }
+        self.release_short(live).await
+    }
+
+    /// Forgets events whose lease was lost, and returns their numbers: not those that this very instance has
+    /// taken anew meanwhile, which go on under the newer lease.
+    fn let_go(&self, leases: &[Lease], mut lost: Vec<i64>) -> Vec<i64> {
+        lost.retain(|&seq| {
+            let token = leases.iter().find(|lease| lease.seq == seq).map(|lease| lease.token);
+            token.is_none_or(|token| self.in_flight.leave_under(seq, token).is_none())
+        });
+        lost
+    }
+
+    /// Gives back, unspent, what has too little left of its lease for a delivery, and returns the rest.
+    async fn release_short(&self, items: Vec<Item>) -> Vec<Item> {
+        let needed = self.runtime.clock.now() + self.config.needed_lease();
+        let (live, short): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.deadline >= needed);
+        for item in &short {
+            self.settle(item, Outcome::Released).await;
+        }
         live
     }
 
@@ -116,12 +137,12 @@ impl Dispatcher {
             () = self.shutdown.over() => Ending::CutOff,
             () = self.runtime.clock.sleep(limit) => Ending::Failed(Fault::TimedOut(limit).into()),
         };
-        let left = limit.saturating_sub(self.runtime.clock.now().saturating_sub(begun));
+        let end = begun + limit;
         let outcome = self.outcome(item, &ending);
         match &ending {
-            Ending::Delivered => self.after(&item.delivery, None, left).await,
-            Ending::Failed(error) => self.after(&item.delivery, Some(&error.to_string()), left).await,
-            Ending::Unroutable => self.after(&item.delivery, Some(UNROUTABLE), left).await,
+            Ending::Delivered => self.after(&item.delivery, None, end).await,
+            Ending::Failed(error) => self.after(&item.delivery, Some(&error.to_string()), end).await,
+            Ending::Unroutable => self.after(&item.delivery, Some(UNROUTABLE), end).await,
             Ending::CutOff => {}
         }
         self.settle(item, outcome).await;
@@ -163,7 +184,12 @@ impl Dispatcher {
     pub(super) fn after_failure(&self, lease: Lease, error: &ListenerError) -> Outcome {
         let text = error.to_string();
         let failures = lease.attempts.saturating_add(1);
-        let by_policy = delay_after(&*self.retry, failures, self.runtime.fraction(), error.source());
+        let random = self.runtime.fraction();
+        let by_policy = caught(|| delay_after(&*self.retry, failures, random, error.source()));
+        let by_policy = by_policy.unwrap_or_else(|panic| {
+            tracing::error!(panic, "the retry policy panicked; the default decides");
+            delay_after(&Retry::default(), failures, random, error.source())
+        });
         match (error.verdict(), by_policy) {
             (Verdict::After { delay, spent: false }, _) => {
                 Outcome::Retry { after: delay, error: text, spent: false }
@@ -172,6 +198,11 @@ impl Dispatcher {
             (Verdict::After { delay, .. }, _) => Outcome::Retry { after: delay, error: text, spent: true },
             (Verdict::AsPolicySays, Some(after)) => Outcome::Retry { after, error: text, spent: true },
         }
+    }
+
+    /// How much time is left until `end`, by the local clock.
+    pub(super) fn left_until(&self, end: Duration) -> Duration {
+        end.saturating_sub(self.runtime.clock.now())
     }
 
     /// Runs the interceptors before an attempt, in order, until one fails.
@@ -183,8 +214,10 @@ impl Dispatcher {
     }
 
     /// Runs the interceptors after an attempt, in reverse; nothing that happens in them changes its outcome.
-    pub(super) async fn after(&self, delivery: &Delivery, error: Option<&str>, limit: Duration) {
+    /// All of them together have until `end`, by the local clock, for the lease lasts no longer.
+    pub(super) async fn after(&self, delivery: &Delivery, error: Option<&str>, end: Duration) {
         for interceptor in self.interceptors.iter().rev() {
+            let limit = self.left_until(end);
             // In an async block, so that a panic before its first await is caught as well.
             let hook = CatchPanic(Box::pin(async move { interceptor.after(delivery, error).await }));
             match self.runtime.timeout(limit, hook).await {

@@ -284,6 +284,22 @@ impl<S: Store> OutboxBuilder<S> {
         self
     }
 
+    /// Routes that nobody would follow are a mistake.
+    fn check_routes(&self) -> Result<(), ConfigError> {
+        let remedy = match (&self.topology, &self.registry) {
+            _ if self.listeners.is_empty() => return Ok(()),
+            (Topology::WriterOnly, _) => {
+                "an outbox that only writes calls no listener; leave one of the two out"
+            }
+            (Topology::OwnHandler(_), _) => {
+                "with `poller_handler` no listener is called; leave one of the two out"
+            }
+            (_, Some(_)) => "`registry` takes the place of `on` and `route`; leave one of the two out",
+            (Topology::Full | Topology::PollerOnly, None) => return Ok(()),
+        };
+        Err(ConfigError::Invalid { option: "on", value: "set".to_owned(), remedy: remedy.to_owned() })
+    }
+
     /// Checks the options and starts the outbox.
     ///
     /// # Panics
@@ -296,6 +312,7 @@ impl<S: Store> OutboxBuilder<S> {
             return Err(error.into());
         }
         self.config.check()?;
+        self.check_routes()?;
         let runtime = self.runtime.unwrap_or_else(Runtime::tokio);
         let incarnation = runtime.random.next_u64();
         let name = self.config.name.clone().unwrap_or_else(|| format!("{}-{incarnation:016x}", host()));

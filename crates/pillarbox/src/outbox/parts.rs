@@ -137,6 +137,7 @@ impl<S: Store> Parts<S> {
             meter: self.meter.clone(),
             shutdown: self.shutdown.clone(),
             wake: self.wake.clone(),
+            settled: Arc::default(),
             cycle: Mutex::default(),
         }
     }

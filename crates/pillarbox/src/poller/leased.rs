@@ -1,7 +1,10 @@
 //! Events for a handler of the user's own.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::listener::Source;
 use crate::settler::SettlerHandle;
@@ -33,13 +36,20 @@ pub struct Leased {
     lease: Lease,
     deadline: Duration,
     settler: SettlerHandle,
+    settled: Arc<Notify>,
 }
 
 impl Leased {
-    pub(super) fn new(taken: &Taken, event: &Event, deadline: Duration, settler: SettlerHandle) -> Self {
+    pub(super) fn new(
+        taken: &Taken,
+        event: &Event,
+        deadline: Duration,
+        settler: SettlerHandle,
+        settled: Arc<Notify>,
+    ) -> Self {
         let attempt = taken.lease.attempts.saturating_add(1);
         let delivery = Delivery::new(event.clone(), attempt, taken.created_at, Source::Cold);
-        Self { delivery, lease: taken.lease, deadline, settler }
+        Self { delivery, lease: taken.lease, deadline, settler, settled }
     }
 
     /// The lease, and when it ends at the earliest by the local clock.
@@ -69,6 +79,7 @@ impl Leased {
 
     async fn settle(self, outcome: Outcome) {
         self.settler.settle(self.delivery.id(), self.lease, outcome).await;
+        self.settled.notify_one();
     }
 }
 

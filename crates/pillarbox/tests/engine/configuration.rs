@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::{ConfigError, MemoryStore, OutboxBuilder, Retry};
+use pillarbox::{ConfigError, FanOut, GLOBAL, MemorySink, MemoryStore, OutboxBuilder, Retry};
 
 use crate::stage::{HOUR, SECOND, Stage};
 
@@ -97,4 +97,27 @@ async fn contradicting_retry_policy_is_refused() {
     );
     let error = Stage::set().outbox().retry(Retry::default().multiplier(0.5)).start().unwrap_err();
     assert!(matches!(error, ConfigError::Retry(_)), "{error:?}");
+}
+
+/// L1: routes that nobody would follow are refused, not ignored.
+#[tokio::test(start_paused = true)]
+async fn routes_that_nobody_follows_are_refused() {
+    let remedy = "leave one of the two out";
+    let on = |outbox: OutboxBuilder<MemoryStore>| outbox.on_sink(GLOBAL, "OrderPlaced", MemorySink::new());
+    refused(
+        |outbox| on(outbox).writer_only(),
+        &format!("`on` is set: an outbox that only writes calls no listener; {remedy}"),
+    );
+    refused(
+        |outbox| on(outbox).registry(FanOut::new()),
+        &format!("`on` is set: `registry` takes the place of `on` and `route`; {remedy}"),
+    );
+}
+
+/// M4: durations that no clock can add up are refused, too.
+#[tokio::test(start_paused = true)]
+async fn endless_durations_are_refused() {
+    let error = Stage::set().outbox().delivery_timeout(Duration::MAX).start().unwrap_err();
+
+    assert!(error.to_string().starts_with("`lease_for` is 300s"), "{error}");
 }

@@ -12,7 +12,10 @@ const SQLITE_IOERR: u32 = 10;
 const SQLITE_CORRUPT: u32 = 11;
 const SQLITE_FULL: u32 = 13;
 const SQLITE_CANTOPEN: u32 = 14;
+const SQLITE_TOOBIG: u32 = 18;
 const SQLITE_CONSTRAINT: u32 = 19;
+const SQLITE_MISMATCH: u32 = 20;
+const SQLITE_RANGE: u32 = 25;
 const SQLITE_NOTADB: u32 = 26;
 
 /// The database that the words are about.
@@ -40,21 +43,27 @@ impl<'a> Fault<'a> {
             Some(SQLITE_FULL) => {
                 unavailable(format!("the disk or the size limit of `{path}` is full; free some space"), error)
             }
-            Some(SQLITE_READONLY) => refused(
+            Some(SQLITE_READONLY) => unavailable(
                 format!("`{path}` is read-only; make the file and its directory writable for this process"),
                 error,
             ),
-            Some(SQLITE_CORRUPT) => {
-                refused(format!("`{path}` is damaged; restore it from a backup, or try `.recover`"), error)
-            }
-            Some(SQLITE_NOTADB) => {
-                refused(format!("`{path}` is not a SQLite database; give the path of another file"), error)
-            }
+            Some(SQLITE_CORRUPT) => unavailable(
+                format!("`{path}` is damaged; restore it from a backup, or try `.recover`"),
+                error,
+            ),
+            Some(SQLITE_NOTADB) => unavailable(
+                format!("`{path}` is not a SQLite database; give the path of another file"),
+                error,
+            ),
             Some(SQLITE_CANTOPEN) => {
                 unavailable(format!("`{path}` cannot be opened; look at the file and its directory"), error)
             }
             Some(SQLITE_IOERR) => unavailable(format!("reading or writing `{path}` failed"), error),
-            Some(_) => refused(format!("a statement on `{path}` failed"), error),
+            // Only these speak of the statement itself; all else may pass.
+            Some(SQLITE_ERROR | SQLITE_TOOBIG | SQLITE_CONSTRAINT | SQLITE_MISMATCH | SQLITE_RANGE) => {
+                refused(format!("a statement on `{path}` failed"), error)
+            }
+            Some(_) => unavailable(format!("a statement on `{path}` failed"), error),
             None => unavailable(format!("the connection to `{path}` failed"), error),
         }
     }

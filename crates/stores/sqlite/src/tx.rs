@@ -4,6 +4,7 @@ mod insert;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pillarbox::store::{Birth, CommitError, InsertError, StoreError, TxStore};
 use pillarbox::{BoxFuture, Event};
@@ -39,13 +40,22 @@ impl SqliteTx {
     async fn begin(inner: Arc<Inner>) -> Result<Self, StoreError> {
         let permit = inner.gate.enter().await?;
         let begun = inner.pool.begin_with("BEGIN IMMEDIATE").await;
-        let transaction = Box::new(begun.map_err(|error| Fault::of(&inner.path).open(error))?);
-        inner.own.begin(&transaction);
+        let mut transaction = Box::new(begun.map_err(|error| Fault::of(&inner.path).open(error))?);
+        let is_rolled_back = Arc::new(AtomicBool::new(false));
+        let noted = notice_rollback(&mut transaction, is_rolled_back.clone()).await;
+        noted.map_err(|error| Fault::of(&inner.path).store(error))?;
+        inner.own.begin(&transaction, is_rolled_back);
         Ok(Self { open: Some(Open { transaction, permit }), inner, runtime: Handle::current() })
     }
 
     async fn commit(mut self) -> Result<(), CommitError> {
         let Some(Open { transaction, permit }) = self.open.take() else { return Ok(()) };
+        if self.inner.own.is_rolled_back(&transaction) {
+            // The driver still has to hear that it is over; that there is nothing to roll back is no news.
+            let _ = Open { transaction, permit }.rollback(&self.inner).await;
+            let reason = "SQLite rolled it back at an earlier statement".to_owned();
+            return Err(CommitError::RolledBack { reason, source: None });
+        }
         let committed = transaction.commit().await.map_err(|error| Fault::of(&self.inner.path).commit(error));
         self.inner.own.end(matches!(committed, Err(CommitError::RolledBack { .. })));
         drop(permit);
@@ -56,6 +66,17 @@ impl SqliteTx {
         let Some(open) = self.open.take() else { return Ok(()) };
         open.rollback(&self.inner).await.map_err(|error| Fault::of(&self.inner.path).store(error))
     }
+}
+
+/// Sets `is_rolled_back` when SQLite rolls the transaction back by itself (`OR ROLLBACK`, `RAISE(ROLLBACK)`, a
+/// full disk) or by a statement that did not come from us. From then on every statement would commit by itself.
+async fn notice_rollback(
+    connection: &mut SqliteConnection,
+    is_rolled_back: Arc<AtomicBool>,
+) -> Result<(), sqlx::Error> {
+    let mut handle = connection.lock_handle().await?;
+    handle.set_rollback_hook(move || is_rolled_back.store(true, Ordering::Relaxed));
+    Ok(())
 }
 
 impl Open {

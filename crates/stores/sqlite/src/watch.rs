@@ -165,9 +165,16 @@ struct Numbers {
     /// First and last numbers, ascending.
     ranges: Vec<(i64, i64)>,
     /// The connection of the transaction that is open. The gate lets only one be.
-    open: Option<usize>,
+    open: Option<Open>,
     /// The first number that the open transaction gave.
     open_from: Option<i64>,
+}
+
+/// A transaction of our own.
+struct Open {
+    connection: usize,
+    /// Set when SQLite rolled it back, whoever asked for that.
+    is_rolled_back: Arc<AtomicBool>,
 }
 
 impl OwnNumbers {
@@ -176,17 +183,26 @@ impl OwnNumbers {
         Self { is_watched, state: Mutex::default() }
     }
 
-    /// A transaction of our own began on `connection`.
-    pub(crate) fn begin(&self, connection: &SqliteConnection) {
+    /// A transaction of our own began on `connection`; `is_rolled_back` will be set when that happens to it.
+    pub(crate) fn begin(&self, connection: &SqliteConnection, is_rolled_back: Arc<AtomicBool>) {
         let mut state = self.state();
-        state.open = Some(address(connection));
+        state.open = Some(Open { connection: address(connection), is_rolled_back });
         state.open_from = None;
+    }
+
+    /// Whether `connection` had a transaction of our own that was rolled back behind our back: what is written
+    /// on it now would be committed by itself.
+    pub(crate) fn is_rolled_back(&self, connection: &SqliteConnection) -> bool {
+        let state = self.state();
+        let open = state.open.as_ref().filter(|open| open.connection == address(connection));
+        open.is_some_and(|open| open.is_rolled_back.load(Ordering::Relaxed))
     }
 
     /// `connection` gave the numbers from `first` to `last`; of no interest if it is not our own.
     pub(crate) fn inserted(&self, connection: &SqliteConnection, first: i64, last: i64) {
         let mut state = self.state();
-        if !self.is_watched || state.open != Some(address(connection)) {
+        let is_own = state.open.as_ref().is_some_and(|open| open.connection == address(connection));
+        if !self.is_watched || !is_own {
             return;
         }
         state.open_from.get_or_insert(first);

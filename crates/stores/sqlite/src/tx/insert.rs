@@ -9,7 +9,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnection};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use crate::fault::Fault;
+use crate::fault::{self, Fault};
 use crate::row::micros;
 use crate::store::Inner;
 use crate::take::check_lease;
@@ -54,6 +54,10 @@ pub(super) async fn insert(
     }
     if let Some(id) = repeated(events) {
         return Err(InsertError::DuplicateId { id });
+    }
+    if inner.own.is_rolled_back(connection) {
+        let reason = "the transaction was rolled back at an earlier statement; begin a new one";
+        return Err(InsertError::Store(fault::refusal(reason)));
     }
     let mut inserted: Option<(i64, i64)> = None;
     for chunk in Chunks(events) {

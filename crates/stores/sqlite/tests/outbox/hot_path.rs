@@ -1,7 +1,7 @@
 //! Nothing goes out from memory whose row does not exist.
 
 use pillarbox::WriteError;
-use pillarbox::store::Status;
+use pillarbox::store::{CommitError, Status};
 use pillarbox_testkit::acceptance::Desk;
 
 use crate::stage::{SqliteStage, placed};
@@ -46,6 +46,34 @@ async fn rollback_behind_our_back_makes_no_ghost() {
     outbox.close().await;
 
     assert!(committed.is_err(), "{committed:?}");
+    assert_eq!((delivered.id(), stage.status("order-1").await), ("order-2", None));
+    assert!(desk.waiting().is_none());
+}
+
+/// W1, W13: after SQLite has rolled a transaction back by itself, a write on it would be committed alone; it
+/// is refused, and the commit says that there was none.
+#[tokio::test]
+async fn write_after_a_swallowed_rollback_makes_no_ghost() {
+    let stage = SqliteStage::fresh().await;
+    let (listener, mut desk) = Desk::open();
+    let outbox = stage.builder().on("OrderPlaced", listener).start().unwrap();
+    let orders = "CREATE TABLE orders (id TEXT PRIMARY KEY)";
+    sqlx::query(orders).execute(outbox.store().pool()).await.unwrap();
+
+    let mut tx = outbox.begin().await.unwrap();
+    sqlx::query("INSERT INTO orders VALUES ('order-1')").execute(&mut *tx).await.unwrap();
+    let twice = "INSERT OR ROLLBACK INTO orders VALUES ('order-1')";
+    sqlx::query(twice).execute(&mut *tx).await.unwrap_err();
+    let written = outbox.write(&mut tx, placed("order-1")).await;
+    let committed = tx.commit().await;
+    let mut tx = outbox.begin().await.unwrap();
+    outbox.write(&mut tx, placed("order-2")).await.unwrap();
+    tx.commit().await.unwrap();
+    let delivered = desk.accept().await;
+    outbox.close().await;
+
+    assert!(matches!(written, Err(WriteError::Store(_))), "{written:?}");
+    assert!(matches!(committed, Err(CommitError::RolledBack { .. })), "{committed:?}");
     assert_eq!((delivered.id(), stage.status("order-1").await), ("order-2", None));
     assert!(desk.waiting().is_none());
 }
