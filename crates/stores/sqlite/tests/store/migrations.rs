@@ -1,7 +1,7 @@
 //! The outbox tables come, go forward, and never go back.
 
 use crate::orders::{Orders, claim, order_placed, write};
-use pillarbox::store::{Administration, StoreError};
+use pillarbox::store::{Administration, StoreError, TxStore};
 use pillarbox_sqlite::SqliteStore;
 use sqlx::Row;
 
@@ -135,4 +135,61 @@ async fn a_pool_of_the_user_stays_open() {
     assert!(!pool.is_closed());
     assert!(matches!(store.stats().await, Err(StoreError::Unavailable { .. })));
     sqlx::query("SELECT * FROM outbox_event").fetch_one(&pool).await.unwrap();
+}
+
+/// S1: the table has all its columns from the first migration on.
+#[tokio::test]
+async fn the_table_has_all_columns() {
+    let orders = Orders::new();
+    let store = orders.store().await;
+    let needed = [
+        "seq",
+        "event_id",
+        "event_type",
+        "aggregate_type",
+        "aggregate_id",
+        "tenant_id",
+        "event_key",
+        "event_partition",
+        "occurred_at",
+        "headers",
+        "context",
+        "payload",
+        "payload_bytes",
+        "status",
+        "attempts",
+        "starts",
+        "created_at",
+        "due_at",
+        "available_at",
+        "done_at",
+        "token",
+        "locked_by",
+        "locked_at",
+        "last_error",
+        "reason",
+        "handlers",
+    ];
+
+    let columns = "SELECT name FROM pragma_table_info('outbox_event')";
+    let columns: Vec<String> = sqlx::query_scalar(columns).fetch_all(store.pool()).await.unwrap();
+
+    let missing = needed.iter().filter(|name| !columns.iter().any(|column| column == *name));
+    assert_eq!(missing.collect::<Vec<_>>(), [&""; 0]);
+}
+
+/// A commit is in the log and on the disk before it is answered.
+#[tokio::test]
+async fn commits_are_logged_and_synced() {
+    let orders = Orders::new();
+    let store = orders.store().await;
+    let mut tx = store.begin().await.unwrap();
+
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *tx).await.unwrap();
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *tx).await.unwrap();
+
+    assert_eq!((mode.as_str(), synchronous), ("wal", 2));
+    drop(tx);
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(store.pool()).await.unwrap();
+    assert_eq!(synchronous, 2);
 }

@@ -179,3 +179,39 @@ async fn watching_touches_no_table() {
 
     assert_eq!(counted.statements(), [""; 0]);
 }
+
+/// Set in the process in which one test runs alone.
+const ALONE: &str = "PILLARBOX_TEST_ALONE";
+
+/// How many looks at the file were logged since the last call.
+fn looks() -> usize {
+    let mut logged = LOGGED.lock().unwrap();
+    let all = logged.len();
+    logged.retain(|sql| !sql.contains("data_version"));
+    all - logged.len()
+}
+
+/// P5: an idle file is looked at no more than every 5 ms.
+#[tokio::test]
+async fn watching_an_idle_file_does_not_spin() {
+    // A look does not say whose it is, and other tests watch too.
+    if std::env::var_os(ALONE).is_none() {
+        let mut alone = tokio::process::Command::new(std::env::current_exe().unwrap());
+        alone.args(["statements::watching_an_idle_file_does_not_spin", "--exact"]).env(ALONE, "1");
+        let output = alone.output().await.unwrap();
+        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let counted = Counted::new("paces_").await;
+    let watch = |time| tokio::time::timeout(time, counted.store.changed());
+    let mut looked = 0;
+    while looked < 250 {
+        assert!(watch(Duration::from_millis(50)).await.is_err());
+        looked += looks();
+    }
+
+    let began = std::time::Instant::now();
+    assert!(watch(Duration::from_millis(600)).await.is_err());
+    let (looked, most) = (looks(), began.elapsed().as_millis() as usize / 5 * 3 / 2);
+
+    assert!((1..=most).contains(&looked), "{looked} looks, {most} are many");
+}
