@@ -9,6 +9,7 @@
 //! [`Ledger`](crate::ledger::Ledger). The same seed gives the same run.
 
 mod application;
+mod cold_queue;
 mod instance;
 mod line;
 mod model;
@@ -69,9 +70,11 @@ pub struct Script {
     pub keep_trace: bool,
     /// Nothing goes wrong but what stands here.
     pub is_calm: bool,
-    /// The first process dies when its tasks are polled for this time.
+    /// The first process dies when its tasks are polled for this time; `death` in the coverage of a calm run
+    /// says whether it lived to see it.
     pub death_at: Option<u64>,
-    /// The call to the store with this number, counted from 1, goes like this.
+    /// The call to the store with this number, counted from 1, goes like this; `scripted faults` in the
+    /// coverage says whether there was one.
     pub fault_at: Option<(u64, Then)>,
 }
 
@@ -88,7 +91,8 @@ pub fn run(seed: u64, script: Script) -> Report {
     runtime.block_on(async {
         let rng = Rng::new(seed);
         let drawn = Options::draw(&rng);
-        let options = if script.is_calm { drawn.calm() } else { drawn };
+        let mut options = if script.is_calm { drawn.calm() } else { drawn };
+        options.has_silence |= matches!(script.fault_at, Some((_, Then::Hang)));
         let world = World::new(options, script, rng);
         supervisor::supervise(&world).await;
         let balance = world.ledger.balance();

@@ -107,6 +107,8 @@ async fn cut_stops_a_call_that_waits_before_its_effect() {
 }
 
 /// P5, D12: suspects that come in company are given back and taken one by one, without a busy loop.
+///
+/// They fill the batch, so that the next take follows at once.
 #[tokio::test(start_paused = true)]
 async fn suspects_in_company_are_delivered_without_a_busy_loop() {
     let runtime = paused::runtime(17);
@@ -121,6 +123,7 @@ async fn suspects_in_company_are_delivered_without_a_busy_loop() {
 
     let outbox = Outbox::builder(store)
         .runtime(runtime)
+        .batch_size(3)
         .on("OrderPlaced", move |_: Delivery| {
             counter.fetch_add(1, Ordering::Relaxed);
             std::future::ready(Ok::<(), ListenerError>(()))

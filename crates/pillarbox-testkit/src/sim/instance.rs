@@ -7,6 +7,7 @@ use std::time::Duration;
 use pillarbox::{Clock, Outbox, Retry, Runtime, Target};
 
 use super::application::{Kind, SimStore, Writer};
+use super::cold_queue::ColdQueue;
 use super::line::SimLine;
 use super::options::Settings;
 use super::process::{Mortals, Process};
@@ -51,6 +52,8 @@ impl Instance {
         let (world, outbox) = (&self.process.world, self.outbox.clone());
         world.note(format_args!("process {} closes", self.process.number));
         self.process.is_closing.store(true, Ordering::Relaxed);
+        let is_at_work = !world.model().held_by(self.process.number).is_empty();
+        world.cover("closes in the middle of work", u64::from(is_at_work));
         let begun = world.clock.now();
         let closed = self.process.run(async move { outbox.close().await });
         let limit = self.settings.drain_timeout + self.settings.drain_timeout.max(self.settings.margin);
@@ -92,6 +95,7 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
     };
     let mut builder = Outbox::builder(store)
         .runtime(runtime)
+        .metrics(ColdQueue::new(&process.world, settings.cold_queue))
         .workers(settings.workers)
         .hot_queue(settings.hot_queue)
         .cold_queue(settings.cold_queue)

@@ -11,6 +11,9 @@ pub(super) struct Options {
     pub(super) has_faults: bool,
     /// Whether there are events that kill the process.
     pub(super) has_poison: bool,
+    /// Whether a call may never answer. The engine sets no limit to a settlement, so the process takes its
+    /// own events again and again, which looks to others as if it died over them.
+    pub(super) has_silence: bool,
     /// How many calls in a thousand fail.
     pub(super) fault_rate: u64,
     /// How many processes live one after the other before the faults end.
@@ -27,6 +30,7 @@ impl Options {
         Self {
             has_faults: manner >= 2,
             has_poison: manner == 1 || rng.chance(150) && manner >= 2,
+            has_silence: manner >= 2,
             fault_rate: rng.pick(&[0, 10, 30, 80, 150]),
             incarnations: rng.between(1, 4),
             writers: rng.between(1, 3),
@@ -38,12 +42,12 @@ impl Options {
 
     /// The same run with nothing that goes wrong by chance.
     pub(super) fn calm(self) -> Self {
-        Self { has_faults: false, has_poison: false, ..self }
+        Self { has_faults: false, has_poison: false, has_silence: false, ..self }
     }
 
     /// Whether processes die of nothing but poison.
     pub(super) fn only_poison_kills(&self) -> bool {
-        !self.has_faults
+        !self.has_faults && !self.has_silence
     }
 }
 

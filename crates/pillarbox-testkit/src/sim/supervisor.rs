@@ -173,7 +173,12 @@ impl Supervisor {
         let world = &self.world;
         for id in world.ledger.events() {
             let row = world.db.find(&id).await.ok().flatten();
-            match (&row, world.ledger.ending(&id)) {
+            let ending = world.ledger.ending(&id);
+            if ending == Some(Ending::Unknown) {
+                let is_there = row.is_some() || world.ledger.is_done(&id);
+                world.cover(if is_there { "unknown and committed" } else { "unknown and rolled back" }, 1);
+            }
+            match (&row, ending) {
                 (None, Some(Ending::Committed)) if !world.ledger.is_done(&id) => {
                     world.violation(format!("{id} was committed and is gone"))
                 }

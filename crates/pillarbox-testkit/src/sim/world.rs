@@ -16,6 +16,9 @@ use crate::faulty::Then;
 use crate::ledger::Ledger;
 use crate::paused::NOON;
 
+/// How many poisonous events there are at most where nothing else kills.
+const FEW_POISONS: u64 = 3;
+
 /// The database's clock, which jumps; the time that passes is that of the paused runtime.
 pub(super) struct SimClock {
     begun: Instant,
@@ -125,14 +128,16 @@ impl World {
         if self.is_quiet.load(Ordering::Relaxed) {
             return None;
         }
-        (self.store_calls.fetch_add(1, Ordering::Relaxed) + 1 == call).then_some(then)
+        let is_now = self.store_calls.fetch_add(1, Ordering::Relaxed) + 1 == call;
+        self.cover("scripted faults", u64::from(is_now));
+        is_now.then_some(then)
     }
 
-    /// Whether an event may be poison. Where nothing else kills there is one only: each kills twice before
-    /// it is suspected, and takes its neighbours' count up with it.
+    /// Whether an event may be poison. Where nothing else kills there are few: each kills twice before it is
+    /// suspected, and takes its neighbours' count up with it.
     pub(super) fn may_poison(&self) -> bool {
         let poisons = self.poisons.load(Ordering::Relaxed);
-        self.options.has_poison && (poisons == 0 || !self.options.only_poison_kills())
+        self.options.has_poison && (poisons < FEW_POISONS || !self.options.only_poison_kills())
     }
 
     pub(super) fn poisoned(&self) {
