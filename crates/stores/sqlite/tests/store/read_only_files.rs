@@ -23,7 +23,7 @@ async fn without_rights(test: &str, file: &Path) {
     let output = child.args([test, "--exact", "--nocapture"]).env(FILE, file).output().await;
     let said = output.as_ref().map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).into());
     if is_root && !said.contains("running 1 test") {
-        println!("SKIPPED {test}: `setpriv` cannot run it: {output:?}");
+        eprintln!("SKIPPED {test}: `setpriv` cannot run it: {output:?}");
         return;
     }
     let output = output.unwrap();
