@@ -5,7 +5,7 @@ use pillarbox::{BoxFuture, Delivery, GLOBAL, Interceptor, ListenerError, MemoryS
 use tracing::Level;
 
 use crate::logs::Logs;
-use crate::stage::{Notes, Stage, placed, write, write_all};
+use crate::stage::{HOUR, Notes, SECOND, Stage, orders, placed, write, write_all};
 
 /// Notes when it runs.
 struct Noting {
@@ -178,4 +178,29 @@ async fn interceptor_takes_one_event_out_of_a_run() {
     let notes = notes.all();
     assert_eq!(notes.iter().filter(|note| note.starts_with("audit before")).count(), 3, "{notes:?}");
     assert_eq!(notes.iter().filter(|note| note.starts_with("audit after")).count(), 3, "{notes:?}");
+}
+
+/// D6, D10: interceptors and sink share the time of one delivery; events whose turn does not come in it go back
+/// unspent, and none is published twice.
+#[tokio::test(start_paused = true)]
+async fn slow_interceptors_of_a_run_do_not_outlast_its_leases() {
+    let (stage, sink) = (Stage::set(), MemorySink::new());
+    let clock = stage.runtime.clock.clone();
+    let slow = before(move |_| {
+        let pause = clock.sleep(10 * SECOND);
+        async move {
+            pause.await;
+            Ok(())
+        }
+    });
+    let outbox =
+        stage.outbox().interceptor(slow).on_sink(GLOBAL, "OrderPlaced", sink.clone()).start().unwrap();
+
+    write_all(&outbox, &orders(8)).await;
+    stage.pass(HOUR).await;
+
+    let mut published: Vec<String> = sink.published().iter().map(|order| order.id().to_owned()).collect();
+    published.sort();
+    assert_eq!(published, orders(8));
+    assert_eq!(outbox.counts().lost_leases, 0);
 }

@@ -159,6 +159,21 @@ async fn capacity_of_the_handler_bounds_the_take() {
     assert_eq!(outbox.counts().released, 0);
 }
 
+/// P2, P5: a handler that was full gets the next event when it settles one, not at the next poll.
+#[tokio::test(start_paused = true)]
+async fn full_handler_gets_more_as_soon_as_it_settles() {
+    let (stage, shelf) = (Stage::set(), Shelf::with_room(1));
+    stage.pending(&["order-1", "order-2", "order-3"]).await;
+    let _outbox = stage.outbox().poller_handler(shelf.clone()).poll_every(HOUR).start().unwrap();
+
+    for order in ["order-1", "order-2", "order-3"] {
+        stage.quiet().await;
+        let event = shelf.next();
+        assert_eq!(event.id(), order);
+        event.done().await;
+    }
+}
+
 /// P2: `false` ends the cycle, and what was taken goes back in the same cycle, unspent.
 #[tokio::test(start_paused = true)]
 async fn refusal_ends_the_cycle_and_releases_the_rest() {
