@@ -10,6 +10,7 @@ mod memory;
 mod raw;
 mod report;
 mod run_sink;
+mod wake_up;
 mod write;
 
 use std::fs::File;
@@ -77,6 +78,8 @@ enum Case {
     Write,
     /// From the commit's return to the listener's start
     HotLatency,
+    /// From a commit elsewhere to the listener of a relay on the same file
+    WakeUp,
     /// 100,000 pending events
     Drain,
     /// Draining beside 0, 1 and 5 million done events
@@ -137,6 +140,7 @@ async fn measure_case(case: Case, dir: &Path, scale: Scale) -> Result<Vec<Line>>
     match case {
         Case::Write => write::measure(dir, scale).await,
         Case::HotLatency => hot_latency::measure(dir, scale).await,
+        Case::WakeUp => wake_up::measure(dir, scale).await,
         Case::Drain => drain::measure(dir, scale).await,
         Case::DrainDoneRows => done_rows::measure(dir, scale).await,
         Case::DrainBacklog => backlog::measure(dir, scale).await,
