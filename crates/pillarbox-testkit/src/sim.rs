@@ -91,8 +91,7 @@ pub fn run(seed: u64, script: Script) -> Report {
     runtime.block_on(async {
         let rng = Rng::new(seed);
         let drawn = Options::draw(&rng);
-        let mut options = if script.is_calm { drawn.calm() } else { drawn };
-        options.has_silence |= matches!(script.fault_at, Some((_, Then::Hang)));
+        let options = if script.is_calm { drawn.calm() } else { drawn };
         let world = World::new(options, script, rng);
         supervisor::supervise(&world).await;
         let balance = world.ledger.balance();

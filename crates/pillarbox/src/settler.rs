@@ -17,6 +17,8 @@ use crate::store::{DoneRows, EventStore, Lease, Outcome, Settlement, StoreError}
 const MAX_BATCH: usize = 500;
 /// How long outcomes are gathered under load.
 const GATHER_FOR: Duration = Duration::from_millis(20);
+/// How long a write may take before the poller waits for it.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Pauses between tries while the database is away: doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
@@ -167,7 +169,7 @@ impl Settler {
                 continue;
             }
             let settlements: Vec<_> = part.iter().map(|(_, settlement)| self.newest(settlement)).collect();
-            match self.store.settle(&settlements, self.done).await {
+            match self.settle(&settlements, state).await {
                 Ok(lost) => {
                     parts.push(self.left_over(&part, &settlements, &lost));
                     self.recorded(&part, &lost, repeat);
@@ -184,7 +186,10 @@ impl Settler {
                     self.pause(pause).await;
                     pause = (pause * 2).min(LAST_PAUSE);
                 }
-                Err(error) if part.len() == 1 => self.give_up(part.into_iter(), &error),
+                Err(error) if part.len() == 1 => {
+                    state.troubled.store(false, Ordering::Relaxed);
+                    self.give_up(part.into_iter(), &error);
+                }
                 Err(_) => {
                     let mut first = part;
                     let second = first.split_off(first.len() / 2);
@@ -192,6 +197,23 @@ impl Settler {
                 }
             }
         }
+    }
+
+    /// One write. While the database is silent the poller takes nothing: it would take anew what waits here, and
+    /// each time count as if the process had died.
+    async fn settle(&self, settlements: &[Settlement], state: &SettlerState) -> Result<Vec<i64>, StoreError> {
+        let mut written = self.store.settle(settlements, self.done);
+        tokio::select! {
+            biased;
+            answer = &mut written => return answer,
+            () = self.runtime.clock.sleep(SILENT_AFTER) => {}
+        }
+        tracing::warn!(
+            outcomes = settlements.len(),
+            "the database is slow to record outcomes; waiting for it"
+        );
+        state.troubled.store(true, Ordering::Relaxed);
+        written.await
     }
 
     /// The settlement under the newest lease: the event may have been taken anew by this very instance.

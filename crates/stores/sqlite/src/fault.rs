@@ -52,7 +52,7 @@ impl<'a> Fault<'a> {
                 error,
             ),
             Some(SQLITE_NOTADB) => unavailable(
-                format!("`{path}` is not a SQLite database; give the path of another file"),
+                format!("`{path}` is no longer a SQLite database; restore it from a backup"),
                 error,
             ),
             Some(SQLITE_CANTOPEN) => {
@@ -90,8 +90,14 @@ impl<'a> Fault<'a> {
         if let sqlx::Error::Configuration(reason) = &error {
             return StoreError::Config(format!("`{path}`: {reason}"));
         }
-        if code(&error) != Some(SQLITE_CANTOPEN) {
-            return self.store(error);
+        match code(&error) {
+            Some(SQLITE_CANTOPEN) => {}
+            // A file that never was a database will not become one.
+            Some(SQLITE_NOTADB) => {
+                let reason = format!("`{path}` is not a SQLite database; give the path of another file");
+                return refused(reason, error);
+            }
+            _ => return self.store(error),
         }
         let directory = self.path.parent().filter(|directory| !directory.as_os_str().is_empty());
         match directory {

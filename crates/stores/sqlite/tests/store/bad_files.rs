@@ -21,6 +21,7 @@ async fn a_file_of_another_kind_is_refused() {
 
     let path = orders.path();
     let text = format!("`{}` is not a SQLite database; give the path of another file", path.display());
+    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(error.to_string().contains(&text), "{error}");
     assert!(error.source().is_some());
 }
@@ -117,6 +118,7 @@ async fn a_database_that_turned_read_only_is_named() {
 
     let text =
         format!("`{}` is read-only; make the file and its directory writable", orders.path().display());
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains(&text), "{error}");
     assert_eq!(frozen.stats().await.unwrap().pending(), 1);
 }
@@ -223,7 +225,7 @@ async fn a_transaction_that_was_ended_by_other_means_is_not_committed() {
 
     let ended = SqliteStore::commit(tx).await;
 
-    assert!(ended.is_err(), "{ended:?}");
+    assert!(matches!(ended, Err(CommitError::RolledBack { .. })), "{ended:?}");
     for order in ["order-18", "order-19", "order-20"] {
         write(&store, &[order_placed(order)]).await;
     }
