@@ -70,11 +70,7 @@ impl HotPath {
         let mut dropped = 0;
         let mut waiting = self.lock();
         for event in born {
-            if !waiting.closed && self.dispatcher.queues.promise_hot() {
-                add(&meter.hot_enqueued, 1);
-                meter.exporter().increment_hot_enqueued();
-                waiting.promised.push(event);
-            } else {
+            if let Err(event) = self.accept(&mut waiting, event) {
                 dropped += 1;
                 add(&meter.hot_dropped, 1);
                 meter.exporter().increment_hot_dropped();
@@ -99,16 +95,22 @@ impl HotPath {
 
     /// Takes in one event if there is a place for it.
     pub(crate) fn offer(&self, born: Born) -> bool {
-        let mut waiting = self.lock();
-        let promised = !waiting.closed && self.dispatcher.queues.promise_hot();
-        if promised {
-            add(&self.dispatcher.meter.hot_enqueued, 1);
-            self.dispatcher.meter.exporter().increment_hot_enqueued();
-            waiting.promised.push(born);
-            drop(waiting);
+        let accepted = self.accept(&mut self.lock(), born).is_ok();
+        if accepted {
             self.arrived.notify_one();
         }
-        promised
+        accepted
+    }
+
+    /// Gives an event a place in the hot queue; gives it back when there is none.
+    fn accept(&self, waiting: &mut Waiting, born: Born) -> Result<(), Born> {
+        if waiting.closed || !self.dispatcher.queues.promise_hot() {
+            return Err(born);
+        }
+        add(&self.dispatcher.meter.hot_enqueued, 1);
+        self.dispatcher.meter.exporter().increment_hot_enqueued();
+        waiting.promised.push(born);
+        Ok(())
     }
 
     /// Reads back what arrives, until the shutdown begins.
