@@ -6,11 +6,13 @@
 //! - [`paused`] has a runtime on which an hour passes at once.
 //! - [`faulty`] puts faults between an outbox and its store.
 //! - [`ledger`] counts what was written and what became of it.
+//! - [`partition_vectors`] has keys and the partitions that they belong to.
 //! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
 
 pub mod acceptance;
 pub mod conformance;
 pub mod faulty;
 pub mod ledger;
+pub mod partition_vectors;
 pub mod paused;
 pub mod sim;
