@@ -8,7 +8,7 @@ SET
 WHERE seq IN (
     SELECT seq
     FROM outbox_event INDEXED BY outbox_event_pending
-    WHERE status IN (0, 2)
+    WHERE status NOT IN (1, 3)
         AND available_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
     ORDER BY available_at, seq
     LIMIT ?4

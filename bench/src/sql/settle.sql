@@ -7,4 +7,4 @@ SET
     token = NULL
 WHERE seq IN (SELECT value FROM json_each(?1))
     AND token = ?2
-    AND status IN (0, 2);
+    AND status NOT IN (1, 3);

@@ -1,5 +1,5 @@
 SELECT count(*)
 FROM outbox_event
 CROSS JOIN orders ON orders.event_id = outbox_event.event_id
-WHERE outbox_event.status IN (0, 2)
+WHERE outbox_event.status NOT IN (1, 3)
     AND orders.run = ?1;

@@ -35,8 +35,9 @@ CREATE TABLE outbox_event (
     CHECK ((payload IS NULL) <> (payload_bytes IS NULL))
 ) STRICT;
 
--- Every index of SQLite ends with the number of the row, so this one is ordered by (available_at, seq).
-CREATE INDEX outbox_event_pending ON outbox_event (available_at) WHERE status IN (0, 2);
+-- Every index of SQLite ends with the number of the row, so this one is ordered by (available_at, seq). A status
+-- that does not exist (CHECK constraints can be switched off) is pending too: it must come to light.
+CREATE INDEX outbox_event_pending ON outbox_event (available_at) WHERE status NOT IN (1, 3);
 
 CREATE INDEX outbox_event_aggregate ON outbox_event (aggregate_id) WHERE aggregate_id IS NOT NULL;
 

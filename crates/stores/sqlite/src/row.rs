@@ -20,7 +20,7 @@ pub(crate) fn taken(row: &SqliteRow, token: Token) -> Result<Taken, sqlx::Error>
         event_id: event_id(row)?,
         created_at: time(row, "created_at")?,
         due_for: Duration::from_micros(u64::try_from(row.try_get::<i64, _>("due_for")?).unwrap_or(0)),
-        event: event(row),
+        event: check_state(row).and_then(|()| event(row)),
     })
 }
 
@@ -48,6 +48,21 @@ pub(crate) fn stored(row: &SqliteRow) -> Result<StoredEvent, sqlx::Error> {
 /// Whole microseconds, as they are stored and bound; so many at most that no sum overflows.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 2)
+}
+
+/// Finds what the table's CHECK constraints refuse, unless they were switched off.
+fn check_state(row: &SqliteRow) -> Result<(), String> {
+    let status: i64 = column(row, "status")?;
+    if Status::from_code(status).is_none() {
+        return Err(format!("the column `status` holds {status}, which is no status"));
+    }
+    for name in ["attempts", "starts"] {
+        let count: i64 = column(row, name)?;
+        if u32::try_from(count).is_err() {
+            return Err(format!("the column `{name}` holds {count}, which is no count"));
+        }
+    }
+    Ok(())
 }
 
 fn event(row: &SqliteRow) -> Result<Event, String> {

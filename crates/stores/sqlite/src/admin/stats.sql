@@ -6,4 +6,4 @@ SELECT
     (SELECT max(seq) FROM outbox_event) AS last,
     (SELECT min(seq) FROM outbox_event) AS first
 FROM outbox_event INDEXED BY outbox_event_pending
-WHERE status IN (0, 2);
+WHERE status NOT IN (1, 3);

@@ -10,5 +10,5 @@ SET
 FROM json_each(?1) AS settled
 WHERE seq = settled.value ->> 0
     AND token = settled.value ->> 1
-    AND status IN (0, 2)
+    AND status NOT IN (1, 3)
 RETURNING seq;

@@ -4,5 +4,5 @@ SET
     locked_by = ?2,
     locked_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
     token = ?3,
-    starts = starts + 1
+    starts = min(max(starts, 0), 2147483647) + 1
 WHERE seq IN (SELECT value FROM json_each(?4));

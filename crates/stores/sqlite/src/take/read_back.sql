@@ -5,4 +5,4 @@ SELECT
 FROM json_each(?1) AS asked
 CROSS JOIN outbox_event ON outbox_event.event_id = asked.value
 WHERE outbox_event.token = ?2
-    AND outbox_event.status IN (0, 2);
+    AND outbox_event.status NOT IN (1, 3);

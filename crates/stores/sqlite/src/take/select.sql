@@ -11,12 +11,13 @@ SELECT
     context,
     payload,
     payload_bytes,
+    status,
     attempts,
     starts,
     created_at,
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 - due_at AS due_for
 FROM outbox_event INDEXED BY outbox_event_pending
-WHERE status IN (0, 2)
+WHERE status NOT IN (1, 3)
     AND available_at <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000
     AND (?2 = 0 OR created_at <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 - ?2)
 ORDER BY available_at, seq

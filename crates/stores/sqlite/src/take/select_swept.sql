@@ -11,13 +11,14 @@ SELECT
     context,
     payload,
     payload_bytes,
+    status,
     attempts,
     starts,
     created_at,
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 - due_at AS due_for
 FROM outbox_event NOT INDEXED
 WHERE seq IN (SELECT value FROM json_each(?1))
-    AND status IN (0, 2)
+    AND status NOT IN (1, 3)
     AND token IS NOT NULL
     AND available_at > CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + 3600000000
 ORDER BY available_at, seq;

@@ -52,26 +52,34 @@ async fn hot_and_cold_envelopes_are_equal() {
 /// P3, D8: a row that was damaged ends dead, with the reason, and its neighbours are delivered.
 #[tokio::test]
 async fn damaged_row_ends_dead_and_its_neighbours_are_delivered() {
-    let stage = SqliteStage::fresh().await;
-    let events = ["order-1", "order-2", "order-3"].map(placed);
-    let mut tx = stage.store.begin().await.unwrap();
-    stage.store.insert(&mut tx, &events, None).await.unwrap();
-    SqliteStore::commit(tx).await.unwrap();
-    let damage = "UPDATE outbox_event SET headers = '{\"a\":' WHERE event_id = 'order-2'";
-    sqlx::query(damage).execute(stage.store.pool()).await.unwrap();
-    let (listener, mut desk) = Desk::open();
+    let damages = [
+        ("headers = '{\"a\":'", "the column `headers` cannot be read"),
+        ("status = 7", "the column `status` holds 7, which is no status"),
+    ];
+    for (damage, expected) in damages {
+        let stage = SqliteStage::fresh().await;
+        let events = ["order-1", "order-2", "order-3"].map(placed);
+        let mut tx = stage.store.begin().await.unwrap();
+        stage.store.insert(&mut tx, &events, None).await.unwrap();
+        SqliteStore::commit(tx).await.unwrap();
+        stage.damage("order-2", damage).await;
+        let (listener, mut desk) = Desk::open();
 
-    let outbox = stage.builder().on("OrderPlaced", listener).skip_recent(Duration::ZERO).start().unwrap();
-    let mut delivered = desk.accept_many(2).await;
-    outbox.close().await;
+        let outbox = stage.builder().on("OrderPlaced", listener).skip_recent(Duration::ZERO).start().unwrap();
+        let mut delivered = desk.accept_many(2).await;
+        outbox.close().await;
 
-    delivered.sort_by_key(|delivery| delivery.id().to_owned());
-    assert_eq!(delivered.iter().map(|delivery| delivery.id()).collect::<Vec<_>>(), ["order-1", "order-3"]);
-    assert_eq!(stage.status("order-1").await, Some(Status::Done));
-    assert_eq!(stage.status("order-3").await, Some(Status::Done));
-    let damaged = stage.store.find("order-2").await.unwrap().unwrap();
-    assert_eq!(damaged.status, Ok(Status::Dead));
-    let reason = damaged.last_error.unwrap();
-    assert!(reason.contains("the column `headers` cannot be read"), "{reason}");
-    assert!(desk.waiting().is_none());
+        delivered.sort_by_key(|delivery| delivery.id().to_owned());
+        assert_eq!(
+            delivered.iter().map(|delivery| delivery.id()).collect::<Vec<_>>(),
+            ["order-1", "order-3"]
+        );
+        assert_eq!(stage.status("order-1").await, Some(Status::Done));
+        assert_eq!(stage.status("order-3").await, Some(Status::Done));
+        let damaged = stage.store.find("order-2").await.unwrap().unwrap();
+        assert_eq!(damaged.status, Ok(Status::Dead));
+        let reason = damaged.last_error.unwrap();
+        assert!(reason.contains(expected), "{reason}");
+        assert!(desk.waiting().is_none());
+    }
 }

@@ -4,6 +4,8 @@ use pillarbox::store::{Administration, Status};
 use pillarbox::{Event, Outbox, OutboxBuilder, Runtime};
 use pillarbox_sqlite::{SqliteOptions, SqliteStore};
 use pillarbox_testkit::acceptance::Stage;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions};
 use tempfile::TempDir;
 
 /// A migrated store in a directory that is deleted with it.
@@ -28,6 +30,14 @@ impl SqliteStage {
 
     pub(crate) fn builder(&self) -> OutboxBuilder<SqliteStore> {
         Outbox::builder(self.store.clone())
+    }
+
+    /// Sets columns of a row to what no CHECK would let in.
+    pub(crate) async fn damage(&self, event_id: &str, columns: &str) {
+        let options = SqliteConnectOptions::new().filename(self.store.path());
+        let mut connection = options.pragma("ignore_check_constraints", "ON").connect().await.unwrap();
+        let update = format!("UPDATE outbox_event SET {columns} WHERE event_id = '{event_id}'");
+        sqlx::query(AssertSqlSafe(update)).execute(&mut connection).await.unwrap();
     }
 
     /// The status of an event; `None` if there is no row.

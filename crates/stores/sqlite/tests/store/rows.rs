@@ -164,16 +164,46 @@ async fn a_dead_row_whose_id_cannot_be_read_is_discarded() {
     assert_eq!(store.stats().await.unwrap().dead, 1);
 }
 
-/// S2: a status that does not exist is shown as it is, and never taken.
+/// P3: what no CHECK would let in is pending, not done, and is handed out with the column's name.
 #[tokio::test]
-async fn an_unknown_status_is_shown_and_not_taken() {
+async fn a_row_that_makes_no_sense_names_its_column() {
+    let orders = Orders::new();
+    let store = orders.store().await;
+    let broken =
+        [("status", "7"), ("status", "-1"), ("attempts", "-1"), ("starts", "-5"), ("starts", "1 << 62")];
+    for (n, (column, value)) in broken.iter().enumerate() {
+        let event = order_placed(&format!("order-{n}"));
+        write(&store, std::slice::from_ref(&event)).await;
+        let update = format!("UPDATE outbox_event SET {column} = {value} WHERE event_id = '{}'", event.id());
+        orders.execute(format!("PRAGMA ignore_check_constraints = ON; {update}")).await;
+    }
+    write(&store, &[order_placed("order-17")]).await;
+    let before = store.stats().await.unwrap();
+
+    let taken = claim(&store, 10).await;
+
+    assert_eq!((before.pending(), before.done_estimate), (6, 0));
+    for ((column, _), taken) in broken.iter().zip(&taken) {
+        let reason = taken.event.as_ref().unwrap_err();
+        assert!(reason.contains(&format!("`{column}`")), "{reason}");
+    }
+    assert!(taken[5].event.is_ok());
+    let dead = Outcome::Dead { error: "cannot be read".into(), spent: false };
+    assert!(settle(&store, &taken[..5], dead).await.is_empty());
+    let after = store.stats().await.unwrap();
+    assert_eq!((after.pending(), after.dead, after.done_estimate), (1, 5, 0));
+}
+
+/// S2: a status that does not exist is shown as it is.
+#[tokio::test]
+async fn an_unknown_status_is_shown() {
     let orders = Orders::new();
     let store = orders.store().await;
     let event = order_placed("order-17");
     write(&store, std::slice::from_ref(&event)).await;
+
     orders.execute("PRAGMA ignore_check_constraints = ON; UPDATE outbox_event SET status = 7").await;
 
-    assert!(claim(&store, 10).await.is_empty());
     assert_eq!(store.find(event.id()).await.unwrap().unwrap().status, Err(7));
 }
 
