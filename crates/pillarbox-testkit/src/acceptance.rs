@@ -49,16 +49,33 @@ pub trait Stage: Send + Sync {
 #[macro_export]
 macro_rules! acceptance {
     ($stage:expr) => {
-        $crate::acceptance! { $stage;
-            atomicity
-            commit_and_fast_path
-            queue_overflow_downgrade
-            retry_then_dead
-            type_safe_event_type
-            type_safe_aggregate_type
+        $crate::acceptance_list! { acceptance_tests ($stage) }
+    };
+}
+
+/// Hands the list of all acceptance tests to the macro `$then`, behind `$arguments`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! acceptance_list {
+    ($then:ident $arguments:tt) => {
+        $crate::$then! { $arguments;
+            acceptance {
+                atomicity
+                commit_and_fast_path
+                queue_overflow_downgrade
+                retry_then_dead
+                type_safe_event_type
+                type_safe_aggregate_type
+            }
         }
     };
-    ($stage:expr; $($case:ident)*) => {$(
+}
+
+/// The tests for a list of acceptance tests; use [`acceptance!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! acceptance_tests {
+    (($stage:expr); acceptance { $($case:ident)* }) => {$(
         #[tokio::test]
         async fn $case() {
             let stage = $stage;

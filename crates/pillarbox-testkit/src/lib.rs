@@ -7,6 +7,7 @@
 //! - [`faulty`] puts faults between an outbox and its store.
 //! - [`ledger`] counts what was written and what became of it.
 //! - [`partition_vectors`] has keys and the partitions that they belong to.
+//! - [`servers`] runs all of that on real servers, and says by name what it could not run.
 //! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
 
 pub mod acceptance;
@@ -15,4 +16,5 @@ pub mod faulty;
 pub mod ledger;
 pub mod partition_vectors;
 pub mod paused;
+pub mod servers;
 pub mod sim;

@@ -49,6 +49,7 @@ mod memory;
 mod metrics;
 mod mutant;
 mod outbox;
+mod partition;
 mod poller;
 mod purge;
 mod registry;
@@ -74,6 +75,7 @@ pub use metrics::{Counts, MetricsExporter, NoMetrics};
 #[cfg(pillarbox_mutant)]
 pub use mutant::{Mutant, switch_on};
 pub use outbox::{Outbox, OutboxBuilder, Receipt, Store, WriteError};
+pub use partition::{PARTITIONS, partition_of};
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
 pub use retry::{Retry, RetryError, RetryPolicy};

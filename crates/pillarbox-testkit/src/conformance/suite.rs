@@ -6,7 +6,16 @@
 #[macro_export]
 macro_rules! conformance {
     ($harness:expr) => {
-        $crate::conformance_cases! { $harness;
+        $crate::conformance_list! { conformance_tests ($harness) }
+    };
+}
+
+/// Hands the list of all cases, by module, to the macro `$then`, behind `$arguments`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_list {
+    ($then:ident $arguments:tt) => {
+        $crate::$then! { $arguments;
             writes {
                 commit_makes_events_visible
                 rollback_leaves_no_row
@@ -166,8 +175,8 @@ macro_rules! conformance {
 /// The tests for a list of cases; use [`conformance!`].
 #[doc(hidden)]
 #[macro_export]
-macro_rules! conformance_cases {
-    ($harness:expr; $($module:ident { $($case:ident)* })*) => {
+macro_rules! conformance_tests {
+    (($harness:expr); $($module:ident { $($case:ident)* })*) => {
         $($(
             #[tokio::test]
             async fn $case() {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
+use pillarbox_sql::{micros, rows};
 use serde_json::Value;
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
@@ -11,8 +12,7 @@ use sqlx::{FromRow, Row, SqlStr};
 
 use crate::SqliteStore;
 use crate::fault::Fault;
-use crate::row::{event_id, micros, stored};
-use crate::take::rows;
+use crate::row::{event_id, stored};
 use crate::watch;
 
 impl Administration for SqliteStore {

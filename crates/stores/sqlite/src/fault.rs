@@ -124,11 +124,6 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.message().starts_with("no such table"))
 }
 
-/// A call that makes no sense, whatever the database says.
-pub(crate) fn refusal(reason: impl Into<String>) -> StoreError {
-    StoreError::Refused { reason: reason.into(), source: None }
-}
-
 /// The primary result code; the extended one has more in its upper bits.
 fn code(error: &sqlx::Error) -> Option<u32> {
     let extended: u32 = error.as_database_error()?.code()?.parse().ok()?;

@@ -42,7 +42,6 @@ mod options;
 mod row;
 mod settle;
 mod statements;
-mod step;
 mod store;
 mod take;
 mod tx;

@@ -6,7 +6,7 @@ use pillarbox::store::StoreError;
 use sqlx::sqlite::SqliteConnection;
 
 use crate::fault;
-use crate::statements::{Statements, named};
+use crate::statements::Statements;
 use crate::store::Inner;
 
 /// Every migration, in order; the first makes version 1.
@@ -26,7 +26,7 @@ pub(crate) async fn migrate(
         return Ok(Err(found));
     }
     for migration in &MIGRATIONS[found as usize..] {
-        sqlx::raw_sql(named(migration, &inner.prefix)).execute(&mut *connection).await?;
+        sqlx::raw_sql(inner.names.fill(migration, &[])).execute(&mut *connection).await?;
     }
     if found < NEWEST {
         let set_version = inner.statements.set_version.clone();

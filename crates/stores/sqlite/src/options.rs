@@ -4,13 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use pillarbox::store::StoreError;
+use pillarbox_sql::Names;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::SqliteStore;
 use crate::fault::Fault;
-
-const MAX_PREFIX: usize = 32;
 
 /// How sure a commit is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,8 +119,8 @@ impl SqliteOptions {
     }
 
     fn settings(&self) -> Result<Settings, StoreError> {
-        check_prefix(&self.prefix)?;
-        Ok(Settings { prefix: self.prefix.clone(), busy_timeout: self.busy_timeout, watch: self.watch })
+        let names = Names::new(None, &self.prefix)?;
+        Ok(Settings { names, busy_timeout: self.busy_timeout, watch: self.watch })
     }
 
     fn connect_options(&self) -> Result<SqliteConnectOptions, StoreError> {
@@ -142,15 +141,15 @@ impl SqliteOptions {
 
 /// What the store itself needs of the options.
 pub(crate) struct Settings {
-    pub(crate) prefix: String,
+    pub(crate) names: Names,
     pub(crate) busy_timeout: Duration,
     pub(crate) watch: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let SqliteOptions { prefix, busy_timeout, watch, .. } = SqliteOptions::new("");
-        Self { prefix, busy_timeout, watch }
+        let SqliteOptions { busy_timeout, watch, .. } = SqliteOptions::new("");
+        Self { names: Names::default(), busy_timeout, watch }
     }
 }
 
@@ -189,15 +188,4 @@ fn parse(url: &str) -> Result<SqliteConnectOptions, StoreError> {
 
 fn is_url(url: &str) -> bool {
     url.starts_with("sqlite:")
-}
-
-fn check_prefix(prefix: &str) -> Result<(), StoreError> {
-    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let starts_well = !prefix.starts_with(|character: char| character.is_ascii_digit());
-    if prefix.len() <= MAX_PREFIX && starts_well && prefix.chars().all(is_word) {
-        return Ok(());
-    }
-    Err(StoreError::Config(format!(
-        "the prefix `{prefix}` is not a name: use up to {MAX_PREFIX} ASCII letters, digits and underscores, no digit first"
-    )))
 }

@@ -45,11 +45,6 @@ pub(crate) fn stored(row: &SqliteRow) -> Result<StoredEvent, sqlx::Error> {
     })
 }
 
-/// Whole microseconds, as they are stored and bound; so many at most that no sum overflows.
-pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 2)
-}
-
 /// Finds what the table's CHECK constraints refuse, unless they were switched off.
 fn check_state(row: &SqliteRow) -> Result<(), String> {
     let status: i64 = column(row, "status")?;

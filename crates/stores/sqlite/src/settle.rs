@@ -8,15 +8,14 @@ use pillarbox::BoxFuture;
 use pillarbox::store::{
     Batch, DoneRows, EventStore, Found, Lease, Outcome, Owner, Settlement, StoreError, Take, Token, cut_error,
 };
+use pillarbox_sql::{check_lease, micros, refusal};
 use serde_json::{Value, json};
 use sqlx::SqlStr;
 use sqlx::sqlite::SqliteConnection;
 
 use crate::SqliteStore;
-use crate::fault::refusal;
-use crate::row::micros;
 use crate::statements::Statements;
-use crate::take::{check_lease, json as json_array};
+use crate::take::json as json_array;
 
 impl EventStore for SqliteStore {
     fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>> {

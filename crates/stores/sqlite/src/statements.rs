@@ -1,8 +1,7 @@
 //! The SQL of the store, with the names of its tables filled in.
 
-use std::sync::Arc;
-
-use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
+use pillarbox_sql::Names;
+use sqlx::SqlStr;
 
 macro_rules! statements {
     ($($name:ident = $file:literal,)*) => {
@@ -12,9 +11,9 @@ macro_rules! statements {
         }
 
         impl Statements {
-            /// The statements for tables whose names begin with `prefix`.
-            pub(crate) fn new(prefix: &str) -> Self {
-                Self { $($name: named(include_str!($file), prefix),)* }
+            /// The statements for tables of these names.
+            pub(crate) fn new(names: &Names) -> Self {
+                Self { $($name: names.fill(include_str!($file), &[]),)* }
             }
         }
     };
@@ -53,15 +52,4 @@ statements! {
     discard_numbers = "admin/discard_numbers.sql",
     purge_window = "admin/purge_window.sql",
     purge = "admin/purge.sql",
-}
-
-/// `sql`, with `prefix` before the name of every table and index of ours.
-///
-/// Prefixes are checked before they come here: letters, digits and underscores.
-pub(crate) fn named(sql: &'static str, prefix: &str) -> SqlStr {
-    if prefix.is_empty() {
-        return sql.into_sql_str();
-    }
-    let sql = sql.replace("outbox_", &format!("{prefix}outbox_"));
-    AssertSqlSafe(Arc::<str>::from(sql)).into_sql_str()
 }

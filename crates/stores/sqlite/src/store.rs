@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::StoreError;
+use pillarbox_sql::{Names, to_its_end};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool};
 use sqlx::{ConnectOptions, Connection};
 
@@ -15,7 +16,6 @@ use crate::lane::{Gate, Lane, Visit};
 use crate::migration;
 use crate::options::{Settings, check_usable};
 use crate::statements::Statements;
-use crate::step::{Panicked, Step};
 use crate::tx::Inserts;
 use crate::watch::{self, OwnNumbers, Watch};
 
@@ -40,7 +40,7 @@ pub struct SqliteStore {
 /// What all clones share.
 pub(crate) struct Inner {
     pub(crate) path: PathBuf,
-    pub(crate) prefix: String,
+    pub(crate) names: Names,
     pub(crate) statements: Statements,
     pub(crate) inserts: Inserts,
     pub(crate) pool: SqlitePool,
@@ -84,7 +84,7 @@ impl SqliteStore {
         check_usable(&options)?;
         let path = options.get_filename().to_owned();
         let options = options.row_buffer_size(READ_AHEAD);
-        let statements = Statements::new(&settings.prefix);
+        let statements = Statements::new(&settings.names);
         let (first, highest) = first_connection(&options, &statements, settings.busy_timeout).await.map_err(
             |fault| match fault {
                 Opening::Failed(error) => Fault::of(&path).open(error),
@@ -100,7 +100,7 @@ impl SqliteStore {
             gate: writers,
             own: Arc::new(OwnNumbers::new(settings.watch)),
             watch: settings.watch.then(|| Watch::new(options, highest)),
-            prefix: settings.prefix,
+            names: settings.names,
             path,
             statements,
             inserts: Inserts::default(),
@@ -218,17 +218,9 @@ impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SqliteStore")
             .field("path", &self.inner.path)
-            .field("prefix", &self.inner.prefix)
+            .field("prefix", &self.inner.names.prefix())
             .finish_non_exhaustive()
     }
-}
-
-/// Runs `step` to its end: a caller that stops waiting cancels nothing.
-pub(crate) async fn to_its_end<T: Send + 'static>(
-    step: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, StoreError> {
-    let ended = Step::new(step).await;
-    ended.unwrap_or_else(|Panicked| Err(StoreError::unavailable("a step of the store panicked")))
 }
 
 async fn in_transaction<T, W>(mut visit: Visit<'_>, work: W) -> Result<T, sqlx::Error>

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::Timestamp;
-use pillarbox::store::{Batch, Found, LONGEST_LEASE, StoreError, Take, Token};
+use pillarbox::store::{Batch, Found, StoreError, Take, Token};
+use pillarbox_sql::{check_lease, micros, rows};
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use crate::SqliteStore;
-use crate::fault::{Fault, refusal};
-use crate::row::{micros, taken};
+use crate::fault::Fault;
+use crate::row::taken;
 use crate::statements::Statements;
 
 impl SqliteStore {
@@ -59,19 +60,6 @@ impl SqliteStore {
         });
         Ok(found.collect())
     }
-}
-
-/// Refuses a lease that would count as one from before the clock went back.
-pub(crate) fn check_lease(lease_for: Duration) -> Result<(), StoreError> {
-    if lease_for > LONGEST_LEASE {
-        return Err(refusal(format!("a lease of {lease_for:?} is longer than {LONGEST_LEASE:?}")));
-    }
-    Ok(())
-}
-
-/// A number of rows, as it is bound.
-pub(crate) fn rows(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// The rows as they were before they were claimed, in their order, and the time to the next one.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pillarbox::store::{Birth, CommitError, InsertError, StoreError, TxStore};
 use pillarbox::{BoxFuture, Event};
+use pillarbox_sql::{Panicked, Step, to_its_end};
 use sqlx::Transaction;
 use sqlx::sqlite::{Sqlite, SqliteConnection};
 use tokio::runtime::Handle;
@@ -17,8 +18,7 @@ pub(crate) use insert::Inserts;
 
 use crate::SqliteStore;
 use crate::fault::Fault;
-use crate::step::{Panicked, Step};
-use crate::store::{Inner, to_its_end};
+use crate::store::Inner;
 
 /// A transaction that [`begin`](TxStore::begin) opened: it may write, and others of this process wait for it.
 ///

@@ -1,24 +1,19 @@
 //! One statement for many events.
 
-use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use pillarbox::store::{Birth, InsertError};
 use pillarbox::{Event, Payload, Schedule};
+use pillarbox_sql::{check_lease, chunks, micros, refusal, repeated_id};
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnection};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
-use crate::fault::{self, Fault};
-use crate::row::micros;
+use crate::fault::Fault;
 use crate::store::Inner;
-use crate::take::check_lease;
 
-/// The most events of one statement.
+/// The most events of one statement, as `chunks` makes them.
 const MOST_EVENTS: usize = 500;
-
-/// The most bytes of payload of one statement, unless one event alone has more.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// The row of parameters in the file, which is repeated for further events.
 const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -52,15 +47,15 @@ pub(super) async fn insert(
     if let Some(birth) = birth {
         check_lease(birth.lease_for).map_err(InsertError::Store)?;
     }
-    if let Some(id) = repeated(events) {
+    if let Some(id) = repeated_id(events) {
         return Err(InsertError::DuplicateId { id });
     }
     if inner.own.is_rolled_back(connection) {
         let reason = "the transaction was rolled back at an earlier statement; begin a new one";
-        return Err(InsertError::Store(fault::refusal(reason)));
+        return Err(InsertError::Store(refusal(reason)));
     }
     let mut inserted: Option<(i64, i64)> = None;
-    for chunk in Chunks(events) {
+    for chunk in chunks(events) {
         let statement = match chunk {
             // The commonest write, without the machinery for many rows.
             [_] => inner.statements.insert_one.clone(),
@@ -92,15 +87,6 @@ async fn undo(
     let query = sqlx::query(inner.statements.undo.clone()).bind(first).bind(last);
     let undone = query.execute(connection).await;
     undone.map(drop).map_err(|error| InsertError::Store(Fault::of(&inner.path).store(error)))
-}
-
-/// An id that is in this call twice.
-fn repeated(events: &[Event]) -> Option<String> {
-    if events.len() < 2 {
-        return None;
-    }
-    let mut ids = HashSet::with_capacity(events.len());
-    events.iter().map(Event::id).find(|&id| !ids.insert(id)).map(str::to_owned)
 }
 
 fn bind<'q>(
@@ -159,52 +145,9 @@ async fn explain(
     InsertError::Store(Fault::of(&inner.path).store(error))
 }
 
-/// Runs of events that fit into one statement.
-struct Chunks<'a>(&'a [Event]);
-
-impl<'a> Iterator for Chunks<'a> {
-    type Item = &'a [Event];
-
-    fn next(&mut self) -> Option<&'a [Event]> {
-        let mut bytes = 0;
-        let fits = self.0.iter().take(MOST_EVENTS).take_while(|event| {
-            bytes += event.payload().as_bytes().len();
-            bytes <= MOST_BYTES
-        });
-        let count = fits.count().max(1).min(self.0.len());
-        let (chunk, rest) = self.0.split_at(count);
-        self.0 = rest;
-        (!chunk.is_empty()).then_some(chunk)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn lengths(events: &[Event]) -> Vec<usize> {
-        Chunks(events).map(<[Event]>::len).collect()
-    }
-
-    fn of_bytes(size: usize) -> Event {
-        Event::of_bytes("OrderPlaced", vec![0; size]).unwrap()
-    }
-
-    /// W2: a statement has at most 500 events.
-    #[test]
-    fn a_chunk_ends_after_500_events() {
-        let event = Event::of_json("OrderPlaced", "{}").unwrap();
-
-        assert_eq!(lengths(&[]), [0; 0]);
-        assert_eq!(lengths(&vec![event.clone(); 500]), [500]);
-        assert_eq!(lengths(&vec![event; 1_001]), [500, 500, 1]);
-    }
-
-    /// W2: a statement has at most 4 MiB of payload.
-    #[test]
-    fn a_chunk_ends_after_4_mib() {
-        assert_eq!(lengths(&vec![of_bytes(1 << 20); 9]), [4, 4, 1]);
-    }
 
     /// Every number of events has a statement with room for it.
     #[test]

@@ -1,0 +1,28 @@
+//! Values as they are bound.
+
+use std::time::Duration;
+
+use pillarbox::store::{LONGEST_LEASE, StoreError};
+
+/// Whole microseconds, as they are stored and bound; so many at most that no sum overflows.
+pub fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 2)
+}
+
+/// A number of rows, as it is bound.
+pub fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Refuses a lease longer than [`LONGEST_LEASE`]: it would count as one from before the clock went back.
+pub fn check_lease(lease_for: Duration) -> Result<(), StoreError> {
+    if lease_for > LONGEST_LEASE {
+        return Err(refusal(format!("a lease of {lease_for:?} is longer than {LONGEST_LEASE:?}")));
+    }
+    Ok(())
+}
+
+/// The answer to a call that makes no sense, whatever the database says.
+pub fn refusal(reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { reason: reason.into(), source: None }
+}

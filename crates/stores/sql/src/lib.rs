@@ -1,0 +1,18 @@
+//! What the SQL stores of Pillarbox have in common, apart from SQL.
+//!
+//! For those who write a store; an application needs none of it. There is no dialect layer here: each store
+//! writes its SQL out, and all are held to the same promises by the conformance suite.
+//!
+//! - [`Names`] puts a schema and a prefix before the names of tables.
+//! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
+//! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
+
+mod bind;
+mod events;
+mod names;
+mod step;
+
+pub use bind::{check_lease, micros, refusal, rows};
+pub use events::{chunks, repeated_id};
+pub use names::Names;
+pub use step::{Panicked, Step, to_its_end};
