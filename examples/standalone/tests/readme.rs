@@ -13,6 +13,16 @@ fn readme_shows_the_program_that_is_tested() {
     assert!(README.contains(shown), "README.md and src/bin/example-readme.rs differ");
 }
 
+/// The first program that a user writes is about twenty lines, and a few that only close a brace.
+#[test]
+fn program_of_the_readme_is_short() {
+    let shown = PROGRAM[PROGRAM.find("use pillarbox").unwrap()..].lines();
+
+    let lines = shown.filter(|line| line.chars().any(char::is_alphanumeric)).count();
+
+    assert!(lines <= 22, "{lines} lines");
+}
+
 /// Started twice, the program places two orders and sends two invoices.
 #[test]
 fn program_of_the_readme_delivers_its_event() {
@@ -21,8 +31,8 @@ fn program_of_the_readme_delivers_its_event() {
     let first = run_in(directory.path());
     let second = run_in(directory.path());
 
-    assert_eq!(first, "invoice for order 1\n");
-    assert_eq!(second, "invoice for order 2\n");
+    assert_eq!(first, "invoice for {\"id\":1}\n");
+    assert_eq!(second, "invoice for {\"id\":2}\n");
 }
 
 fn run_in(directory: &Path) -> String {

@@ -4,7 +4,6 @@
 
 use pillarbox::{Delivery, Event, EventError, IntoEvent, ListenerError, Outbox};
 use pillarbox_sqlite::SqliteStore;
-use std::time::Duration;
 
 struct OrderPlaced {
     id: i64,
@@ -12,13 +11,12 @@ struct OrderPlaced {
 
 impl IntoEvent for OrderPlaced {
     fn into_event(self) -> Result<Event, EventError> {
-        let json = format!(r#"{{"id":{}}}"#, self.id);
-        Event::builder("OrderPlaced").aggregate_id(self.id.to_string()).json_text(json).build()
+        Event::of_json("OrderPlaced", format!(r#"{{"id":{}}}"#, self.id))
     }
 }
 
 async fn invoice(order: Delivery) -> Result<(), ListenerError> {
-    println!("invoice for order {}", order.aggregate_id().unwrap_or("?"));
+    println!("invoice for {}", order.payload().as_json().unwrap_or("?"));
     Ok(())
 }
 
@@ -26,16 +24,14 @@ async fn invoice(order: Delivery) -> Result<(), ListenerError> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = SqliteStore::connect("orders.db").await?;
     store.migrate().await?;
-    let orders = "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY)";
-    sqlx::query(orders).execute(store.pool()).await?;
     let outbox = Outbox::builder(store).on("OrderPlaced", invoice).start()?;
 
     let mut tx = outbox.begin().await?;
-    let order = sqlx::query("INSERT INTO orders DEFAULT VALUES").execute(&mut *tx).await?;
-    outbox.write(&mut tx, OrderPlaced { id: order.last_insert_rowid() }).await?;
+    sqlx::query("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY)").execute(&mut *tx).await?;
+    let id = sqlx::query_scalar("INSERT INTO orders DEFAULT VALUES RETURNING id").fetch_one(&mut *tx).await?;
+    outbox.write(&mut tx, OrderPlaced { id }).await?;
     tx.commit().await?;
 
-    // A service waits for its signal to stop here.
-    outbox.run(tokio::time::sleep(Duration::from_millis(500))).await;
+    outbox.run(tokio::time::sleep(std::time::Duration::from_millis(500))).await;
     Ok(())
 }
