@@ -3,6 +3,7 @@
 //! - [`mod@conformance`] has one case per promise of the store contracts; [`conformance!`] turns them into one
 //!   named test each for a store of yours.
 //! - [`mod@acceptance`] has one case per promise of a whole outbox; [`acceptance!`] does the same with them.
+//! - [`cluster`] has several processes share an outbox, and kills some of them.
 //! - [`paused`] has a runtime on which an hour passes at once.
 //! - [`faulty`] puts faults between an outbox and its store.
 //! - [`ledger`] counts what was written and what became of it.
@@ -11,6 +12,7 @@
 //! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
 
 pub mod acceptance;
+pub mod cluster;
 pub mod conformance;
 pub mod faulty;
 pub mod ledger;

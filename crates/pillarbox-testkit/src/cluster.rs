@@ -1,0 +1,134 @@
+//! Several processes on one outbox, some of which are killed or stopped.
+//!
+//! A test binary that runs these cases can also be a member of the cluster: its `main` begins with
+//!
+//! ```text
+//! if let Some(code) = cluster::member::<PostgresStage>() {
+//!     return code;
+//! }
+//! ```
+//!
+//! Members deliver what they take and tell about it on their standard output. Time is real here, as processes are:
+//! leases last a second or two, and nothing waits for anything but an event.
+
+#![expect(clippy::unwrap_used, reason = "cases are tests")]
+
+mod member;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use pillarbox::store::{Administration, Status};
+use pillarbox::{Event, Outbox};
+
+pub use member::member;
+use member::{HANGS, Member, Setting};
+
+use crate::acceptance::Stage;
+
+/// A stage that other processes can find.
+pub trait Cluster: Stage {
+    /// Where it is, in one line of text.
+    fn address(&self) -> String;
+
+    /// The store at an address.
+    fn at(address: &str) -> impl Future<Output = Self::Store> + Send;
+}
+
+/// Events for eight processes to share.
+const EVENTS: usize = 2_000;
+
+/// Long enough that no lease ends while a case runs.
+const LONG: Setting = Setting { delivery_timeout: Duration::from_secs(600), margin: Duration::from_secs(60) };
+
+/// Short enough to wait for.
+const SHORT: Setting =
+    Setting { delivery_timeout: Duration::from_millis(1_000), margin: Duration::from_millis(250) };
+
+/// S5, Q3: eight processes on one table take different events, and every event is delivered once.
+pub async fn eight_processes_share_the_work<C: Cluster>(stage: &C) {
+    let written = write(stage, "OrderPlaced", EVENTS).await;
+
+    let mut members: Vec<Member> = (0..8).map(|_| Member::start(stage, LONG)).collect();
+    let mut delivered = Vec::new();
+    while delivered.len() < EVENTS {
+        for member in &mut members {
+            delivered.extend(member.heard());
+        }
+        member::breathe().await;
+    }
+    for member in members {
+        delivered.extend(member.leave().await);
+    }
+
+    let different: HashSet<&String> = delivered.iter().collect();
+    assert_eq!((delivered.len(), different.len()), (EVENTS, EVENTS), "an event was delivered twice");
+    assert!(written.iter().all(|id| different.contains(id)));
+    assert_eq!(stage.store().stats().await.unwrap().pending(), 0);
+}
+
+/// S5, Q3: what a killed process had taken is delivered by another when its lease ends.
+pub async fn killed_process_is_taken_over<C: Cluster>(stage: &C) {
+    let written = write(stage, HANGS, 3).await;
+    let mut first = Member::start(stage, SHORT);
+    first.hears_all(&written).await;
+
+    first.kill().await;
+    let mut second = Member::start(stage, SHORT);
+    second.hears_all(&written).await;
+    second.answer().await;
+    second.leave().await;
+
+    for id in &written {
+        let row = stage.row(id).await.unwrap();
+        assert_eq!((row.status, row.attempts), (Ok(Status::Done), 0), "of {id}");
+    }
+}
+
+/// S10: a process that overslept its leases settles none of the events that another has taken, and says so.
+pub async fn stopped_process_settles_nothing<C: Cluster>(stage: &C) {
+    let written = write(stage, HANGS, 3).await;
+    let mut overslept = Member::start(stage, SHORT);
+    overslept.hears_all(&written).await;
+
+    overslept.stop();
+    let mut current = Member::start(stage, LONG);
+    current.hears_all(&written).await;
+    overslept.go_on();
+    overslept.answer().await;
+    let lost = overslept.loses(written.len()).await;
+
+    assert_eq!(lost, written.len());
+    for id in &written {
+        let row = stage.row(id).await.unwrap();
+        assert!(row.status.unwrap().is_pending(), "{id} was settled by the process that overslept");
+        assert!(row.locked_by.is_some(), "{id} was given back by the process that overslept");
+    }
+    current.answer().await;
+    current.leave().await;
+    for id in &written {
+        assert_eq!(stage.row(id).await.unwrap().status, Ok(Status::Done));
+    }
+}
+
+/// P5: a commit here is delivered by a process that polls once an hour, if the database tells it.
+pub async fn commit_wakes_another_process<C: Cluster>(stage: &C) {
+    let mut relay = Member::start(stage, LONG);
+    relay.ready().await;
+
+    for _ in 0..3 {
+        let written = write(stage, "OrderPlaced", 1).await;
+        relay.hears_all(&written).await;
+    }
+    relay.leave().await;
+}
+
+/// Commits events from an outbox that delivers nothing itself, and returns their ids.
+async fn write<C: Cluster>(stage: &C, event_type: &'static str, count: usize) -> Vec<String> {
+    let writer = Outbox::builder(stage.store()).writer_only().start().unwrap();
+    let events = (0..count).map(|_| Event::of_json(event_type, "{}").unwrap());
+    let mut tx = writer.begin().await.unwrap();
+    let ids = writer.write_all(&mut tx, events).await.unwrap();
+    tx.commit().await.unwrap();
+    ids
+}

@@ -1,0 +1,237 @@
+//! One process of a cluster, from inside and from outside.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use pillarbox::{Delivery, ListenerError, Outbox};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::{mpsc, watch};
+
+use super::Cluster;
+
+/// Set in a member: where the outbox is.
+const ADDRESS: &str = "PILLARBOX_TEST_CLUSTER";
+/// Set in a member: milliseconds of delivery timeout and margin.
+const SETTING: &str = "PILLARBOX_TEST_CLUSTER_SETTING";
+/// Events of this type wait until the member is told to answer.
+pub(super) const HANGS: &str = "OrderHeld";
+/// What a member never waits for, if its database wakes it.
+const HOUR: Duration = Duration::from_secs(3_600);
+/// A member that says nothing for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a member may take over a delivery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) delivery_timeout: Duration,
+    pub(super) margin: Duration,
+}
+
+impl Setting {
+    fn to_text(self) -> String {
+        format!("{} {}", self.delivery_timeout.as_millis(), self.margin.as_millis())
+    }
+
+    fn from_text(text: &str) -> Self {
+        let mut millis = text.split(' ').map(|number| Duration::from_millis(number.parse().unwrap()));
+        Self { delivery_timeout: millis.next().unwrap(), margin: millis.next().unwrap() }
+    }
+}
+
+/// Runs this process as a member of a cluster, if it was started as one.
+pub fn member<C: Cluster>() -> Option<ExitCode> {
+    let address = std::env::var(ADDRESS).ok()?;
+    let setting = Setting::from_text(&std::env::var(SETTING).ok()?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(serve::<C>(&address, setting));
+    // A thread may still wait for a line that never comes.
+    runtime.shutdown_background();
+    Some(ExitCode::SUCCESS)
+}
+
+async fn serve<C: Cluster>(address: &str, Setting { delivery_timeout, margin }: Setting) {
+    let store = C::at(address).await;
+    let (answer, answered) = watch::channel(false);
+    let held = move |delivery: Delivery| {
+        let mut answered = answered.clone();
+        async move {
+            say(&format!("delivered {}", delivery.id()));
+            let answered = answered.wait_for(|answered| *answered).await;
+            answered.map(drop).map_err(|_| ListenerError::new("nobody answers"))
+        }
+    };
+    let outbox = Outbox::builder(store)
+        .on("OrderPlaced", async |delivery: Delivery| -> Result<(), ListenerError> {
+            say(&format!("delivered {}", delivery.id()));
+            Ok(())
+        })
+        .on(HANGS, held)
+        .delivery_timeout(delivery_timeout)
+        .margin(margin)
+        .lease_for(delivery_timeout + 2 * margin)
+        .poll_every(HOUR)
+        .poller_only()
+        .start()
+        .unwrap();
+    outbox.poll().await.unwrap();
+    say("ready");
+
+    let mut orders = orders();
+    let mut lost = 0;
+    loop {
+        let order = tokio::time::timeout(Duration::from_millis(20), orders.recv()).await;
+        match order {
+            Ok(Some(order)) if order == "answer" => answer.send_replace(true),
+            Ok(_) => break,
+            Err(_) => false,
+        };
+        let counted = outbox.counts().lost_leases;
+        if counted > lost {
+            lost = counted;
+            say(&format!("lost {lost}"));
+        }
+    }
+    outbox.close().await;
+}
+
+/// The lines of standard input.
+fn orders() -> mpsc::UnboundedReceiver<String> {
+    let (sender, orders) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    orders
+}
+
+/// Tells the test, in one line.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // The test may be over.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// A member, as the test sees it. It is killed when dropped.
+pub(super) struct Member {
+    process: Child,
+    orders: Option<ChildStdin>,
+    lines: mpsc::UnboundedReceiver<String>,
+}
+
+impl Member {
+    /// This test binary once more, as a member.
+    pub(super) fn start<C: Cluster>(stage: &C, setting: Setting) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .env(ADDRESS, stage.address())
+            .env(SETTING, setting.to_text())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = mpsc::unbounded_channel();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { orders: process.stdin.take(), process, lines }
+    }
+
+    /// The ids that it has delivered since it was asked last.
+    pub(super) fn heard(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.lines.try_recv().ok()).filter_map(delivered).collect()
+    }
+
+    /// Waits until it has polled for the first time.
+    pub(super) async fn ready(&mut self) {
+        while self.line().await != "ready" {}
+    }
+
+    /// Waits until it has delivered all of `ids`.
+    pub(super) async fn hears_all(&mut self, ids: &[String]) {
+        let mut missing = ids.to_vec();
+        while !missing.is_empty() {
+            if let Some(heard) = delivered(self.line().await) {
+                missing.retain(|id| *id != heard);
+            }
+        }
+    }
+
+    /// Waits until it has lost `leases`, and returns how many it says.
+    pub(super) async fn loses(&mut self, leases: usize) -> usize {
+        loop {
+            let line = self.line().await;
+            let lost = line.strip_prefix("lost ").map(|lost| lost.parse().unwrap());
+            if let Some(lost) = lost.filter(|&lost| lost >= leases) {
+                return lost;
+            }
+        }
+    }
+
+    /// Lets it answer the events that it holds.
+    pub(super) async fn answer(&mut self) {
+        writeln!(self.orders.as_mut().unwrap(), "answer").unwrap();
+    }
+
+    /// SIGKILL.
+    pub(super) async fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// SIGSTOP.
+    pub(super) fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+    }
+
+    /// SIGCONT.
+    pub(super) fn go_on(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
+    /// Lets it close, and returns what it delivered until then.
+    pub(super) async fn leave(mut self) -> Vec<String> {
+        drop(self.orders.take());
+        let mut ids = Vec::new();
+        while let Some(line) = self.next_line().await {
+            ids.extend(delivered(line));
+        }
+        assert!(self.process.wait().unwrap().success());
+        ids
+    }
+
+    async fn line(&mut self) -> String {
+        self.next_line().await.expect("the process runs")
+    }
+
+    async fn next_line(&mut self) -> Option<String> {
+        tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("the process says something")
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn delivered(line: String) -> Option<String> {
+    line.strip_prefix("delivered ").map(str::to_owned)
+}
+
+/// Lets other processes run.
+pub(super) async fn breathe() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
