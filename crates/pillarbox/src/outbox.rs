@@ -273,6 +273,9 @@ impl<S: Store> Outbox<S> {
 
     /// Runs one cycle of the poller now, and returns when it is over; it never overlaps with another.
     ///
+    /// For three seconds after an outage of the database it takes nothing, so that others can record first what
+    /// they have delivered.
+    ///
     /// Does nothing in an outbox that only writes.
     pub async fn poll(&self) -> Result<(), StoreError> {
         self.shared.engine.poll().await

@@ -1,6 +1,7 @@
 //! The cold path: finds in the table what was not delivered from memory.
 
 mod leased;
+mod outage;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +10,14 @@ use tokio::sync::{Mutex, Notify};
 
 pub use leased::{Leased, PollerHandler};
 
+use self::outage::{Advice, Outage};
 use crate::config::Config;
 use crate::dispatcher::{Dispatcher, caught};
 use crate::metrics::{Meter, add};
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{Batch, EventStore, Outcome, Owner, StoreError, Take, Taken, Token, WakeUp};
+use crate::store::{Batch, EventStore, Lease, Outcome, Owner, StoreError, Take, Taken, Token, WakeUp};
 
 /// How often leases are looked for that end implausibly late.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -69,6 +71,7 @@ pub(crate) struct Cycle {
     last_sweep: Option<Duration>,
     /// Suspects were found: they are taken one by one, so that none dies of another's fault.
     careful: bool,
+    outage: Outage,
 }
 
 /// Why a cycle ended.
@@ -81,6 +84,8 @@ enum Rest {
     Refused,
     /// The database is in trouble.
     Trouble,
+    /// The database is back, and others settle first.
+    StandBack(Duration),
 }
 
 impl Poller {
@@ -122,6 +127,7 @@ impl Poller {
                 Ok(events) => return tracing::info!(events, owner = %self.owner, "took over own leases"),
                 Err(error) => tracing::error!(%error, "own leases could not be taken over; trying again"),
             }
+            self.cycle.lock().await.outage.lasts();
             self.rest(Rest::Trouble).await;
         }
     }
@@ -133,6 +139,7 @@ impl Poller {
             }
             Rest::Full | Rest::Refused => self.config.poll_every,
             Rest::Trouble => PAUSE.min(self.config.poll_every),
+            Rest::StandBack(pause) => pause,
         };
         let room = async {
             match (&rest, &self.hands) {
@@ -145,7 +152,9 @@ impl Poller {
             match rest {
                 Rest::Idle(_) => self.wake.woken().await,
                 // A hint does not help against a full queue or a broken database.
-                Rest::Full | Rest::Refused | Rest::Trouble => std::future::pending().await,
+                Rest::Full | Rest::Refused | Rest::Trouble | Rest::StandBack(_) => {
+                    std::future::pending().await
+                }
             }
         };
         tokio::select! {
@@ -164,10 +173,9 @@ impl Poller {
             if self.shutdown.is_draining() {
                 return Ok(Rest::Idle(None));
             }
-            // Who regains the database settles first, and takes what has expired later.
-            if self.settler.is_troubled() {
+            if let Some(rest) = self.settle_first(&mut cycle).await? {
                 self.meter.exporter().record_oldest_lag(None);
-                return Ok(Rest::Trouble);
+                return Ok(rest);
             }
             let Some(limit) = self.limit(&cycle) else { return Ok(Rest::Full) };
             let (mut batch, deadline) = self.take(&mut cycle, limit).await?;
@@ -188,6 +196,25 @@ impl Poller {
             }
             cycle.batch = cycle.batch.saturating_mul(2).min(self.config.batch_limit());
         }
+    }
+
+    /// Who regains the database settles first, and takes what has expired later.
+    async fn settle_first(&self, cycle: &mut Cycle) -> Result<Option<Rest>, StoreError> {
+        if self.settler.is_troubled() {
+            cycle.outage.lasts();
+            return Ok(Some(Rest::Trouble));
+        }
+        match cycle.outage.advice(self.runtime.clock.now(), self.config.margin) {
+            Advice::Take => return Ok(None),
+            Advice::Ask => {}
+            Advice::StandBack(pause) => return Ok(Some(Rest::StandBack(pause))),
+        }
+        // A lease that no row has: harmless, and like a take it needs a database that can be written.
+        let token = Token::from_bits(self.runtime.random.next_u64());
+        let nobodys = Lease { seq: 0, token, attempts: 0, starts: 0 };
+        self.store.renew(&[nobodys], Duration::ZERO).await?;
+        tracing::info!("the database is back; what was delivered is recorded first");
+        Ok(Some(Rest::StandBack(cycle.outage.ends(self.runtime.clock.now()))))
     }
 
     /// How many events to take; `None` while it is not worth a statement.
@@ -241,6 +268,10 @@ impl Poller {
             .ok()
             .map(|batch| batch.events.iter().map(|taken| taken.due_for).max().unwrap_or_default());
         self.meter.exporter().record_oldest_lag(lag);
+        match &taken {
+            Err(error) if error.is_transient() => cycle.outage.lasts(),
+            _ => cycle.outage.answered(now),
+        }
         let batch = taken?;
         if sweep {
             cycle.last_sweep = Some(now);

@@ -21,7 +21,7 @@ const GATHER_FOR: Duration = Duration::from_millis(20);
 const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Pauses between tries while the database is away: doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LAST_PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where outcomes are handed in.
 #[derive(Clone)]

@@ -12,6 +12,7 @@ mod intercepting;
 mod logs;
 mod metrics;
 mod operating;
+mod outages;
 mod polling;
 mod registries;
 mod retrying;

@@ -217,7 +217,7 @@ async fn failed_poll_is_logged_and_repeated() {
     stage.pending(&["order-1"]).await;
 
     let outbox = outbox.on("OrderPlaced", seen.listener()).poll_every(HOUR).start().unwrap();
-    stage.pass(2 * SECOND).await;
+    stage.pass(12 * SECOND).await;
 
     assert_eq!(seen.ids(), ["order-1"]);
     let errors = logs.at(Level::ERROR);
