@@ -45,6 +45,9 @@ impl MetricsExporter for NoMetrics {
 }
 
 /// What an outbox has counted since it was started.
+///
+/// An outcome whose record was confirmed too late counts: the answer was lost, and a repeat found the event no
+/// longer leased to us. Rarely another instance has taken it over meanwhile, and counts it too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {

@@ -56,6 +56,16 @@ impl SettlerState {
     }
 }
 
+/// An outcome, with the id of its event.
+type Named = (String, Settlement);
+
+/// Outcomes that are written together.
+struct Part {
+    outcomes: Vec<Named>,
+    /// They were written before, and nobody knows with what effect.
+    is_repeat: bool,
+}
+
 enum Entry {
     Settle { event_id: String, settlement: Settlement },
     Flush(oneshot::Sender<()>),
@@ -133,7 +143,7 @@ impl Settler {
     async fn gather(
         &self,
         entries: &mut mpsc::Receiver<Entry>,
-        batch: &mut Vec<(String, Settlement)>,
+        batch: &mut Vec<Named>,
         flushes: &mut Vec<oneshot::Sender<()>>,
         state: &SettlerState,
     ) {
@@ -160,29 +170,29 @@ impl Settler {
     }
 
     /// Writes a batch, again and again until it is recorded, bisected where the database refuses.
-    async fn write(&self, batch: Vec<(String, Settlement)>, state: &SettlerState) {
-        let mut parts = vec![batch];
-        let mut repeat = false;
+    async fn write(&self, batch: Vec<Named>, state: &SettlerState) {
+        let mut parts = vec![Part { outcomes: batch, is_repeat: false }];
         let mut pause = FIRST_PAUSE;
-        while let Some(part) = parts.pop() {
+        while let Some(Part { outcomes: part, is_repeat }) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
             let settlements: Vec<_> = part.iter().map(|(_, settlement)| self.newest(settlement)).collect();
             match self.settle(&settlements, state).await {
                 Ok(lost) => {
-                    parts.push(self.left_over(&part, &settlements, &lost));
-                    self.recorded(&part, &lost, repeat);
+                    let left_over = self.left_over(&part, &settlements, &lost);
+                    self.recorded(&part, &lost, &left_over, is_repeat);
+                    parts.push(Part { outcomes: left_over, is_repeat: false });
                     state.troubled.store(false, Ordering::Relaxed);
                 }
                 Err(error) if error.is_transient() => {
                     if self.shutdown.is_over() {
-                        return self.give_up(parts.into_iter().flatten().chain(part), &error);
+                        let others = parts.into_iter().flat_map(|part| part.outcomes);
+                        return self.give_up(others.chain(part), &error);
                     }
                     tracing::error!(%error, outcomes = part.len(), "outcomes could not be recorded; trying again");
                     state.troubled.store(true, Ordering::Relaxed);
-                    repeat = true;
-                    parts.push(part);
+                    parts.push(Part { outcomes: part, is_repeat: true });
                     self.pause(pause).await;
                     pause = (pause * 2).min(LAST_PAUSE);
                 }
@@ -193,7 +203,7 @@ impl Settler {
                 Err(_) => {
                     let mut first = part;
                     let second = first.split_off(first.len() / 2);
-                    parts.extend([second, first]);
+                    parts.extend([second, first].map(|outcomes| Part { outcomes, is_repeat }));
                 }
             }
         }
@@ -224,12 +234,7 @@ impl Settler {
     /// Lets go of what is recorded, and returns what is still to be recorded because this very instance took an
     /// event anew while it was settled: nobody delivers under that lease, so it is given back, or used where the
     /// older one was lost. Until then it stays in flight, or the poller would take and deliver it meanwhile.
-    fn left_over(
-        &self,
-        part: &[(String, Settlement)],
-        settled: &[Settlement],
-        lost: &[i64],
-    ) -> Vec<(String, Settlement)> {
+    fn left_over(&self, part: &[Named], settled: &[Settlement], lost: &[i64]) -> Vec<Named> {
         let mut left_over = Vec::new();
         for ((event_id, Settlement { lease, outcome }), settled) in part.iter().zip(settled) {
             let is_lost = lost.contains(&lease.seq);
@@ -259,25 +264,27 @@ impl Settler {
         }
     }
 
-    fn recorded(&self, part: &[(String, Settlement)], lost: &[i64], repeat: bool) {
+    fn recorded(&self, part: &[Named], lost: &[i64], left_over: &[Named], is_repeat: bool) {
         add(&self.meter.settle_batches, 1);
         if part.iter().any(|(_, settlement)| settlement.outcome.comes_again()) {
             self.wake.wake();
         }
         for (event_id, Settlement { lease, outcome }) in part {
-            if lost.contains(&lease.seq) {
-                // After a lost answer nobody can tell "applied" from "lost".
-                if !repeat {
-                    add(&self.meter.lost_leases, 1);
-                    tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
-                }
-                continue;
+            let is_lost = lost.contains(&lease.seq);
+            let is_same = |left: &Settlement| left.lease.seq == lease.seq && left.outcome == *outcome;
+            if is_lost && left_over.iter().any(|(_, left)| is_same(left)) {
+                // Recorded later, under the newer lease.
+            } else if is_lost && !is_repeat {
+                add(&self.meter.lost_leases, 1);
+                tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
+            } else {
+                // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
+                self.count(event_id, outcome, !is_lost);
             }
-            self.count(event_id, outcome);
         }
     }
 
-    fn count(&self, event_id: &str, outcome: &Outcome) {
+    fn count(&self, event_id: &str, outcome: &Outcome, is_certain: bool) {
         match outcome {
             Outcome::Done => {
                 add(&self.meter.done, 1);
@@ -286,7 +293,8 @@ impl Settler {
             Outcome::Dead { error, .. } => {
                 add(&self.meter.dead, 1);
                 self.meter.exporter().increment_dispatch_dead();
-                tracing::error!(%event_id, %error, "event is dead");
+                let doubt = if is_certain { "" } else { ": recorded, or taken over by another" };
+                tracing::error!(%event_id, %error, "event is dead{doubt}");
             }
             Outcome::Released => add(&self.meter.released, 1),
             Outcome::Retry { .. } | Outcome::Aside { .. } => {}
@@ -298,7 +306,7 @@ impl Settler {
     }
 
     /// Leaves outcomes unrecorded: their leases will end, and the events come again.
-    fn give_up(&self, part: impl Iterator<Item = (String, Settlement)>, error: &StoreError) {
+    fn give_up(&self, part: impl Iterator<Item = Named>, error: &StoreError) {
         for (event_id, settlement) in part {
             self.in_flight.leave(settlement.lease.seq);
             let outcome = &settlement.outcome;
@@ -307,7 +315,7 @@ impl Settler {
     }
 }
 
-fn sort_in(entry: Entry, batch: &mut Vec<(String, Settlement)>, flushes: &mut Vec<oneshot::Sender<()>>) {
+fn sort_in(entry: Entry, batch: &mut Vec<Named>, flushes: &mut Vec<oneshot::Sender<()>>) {
     match entry {
         Entry::Settle { event_id, settlement } => batch.push((event_id, settlement)),
         Entry::Flush(flush) => flushes.push(flush),

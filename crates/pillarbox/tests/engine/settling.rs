@@ -89,7 +89,29 @@ async fn outcome_whose_answer_was_lost_counts_once() {
     assert_eq!(seen.len(), 2);
     let row = stage.row("order-1").await;
     assert_eq!((row.status, row.attempts), (Ok(Status::Done), 1));
-    assert_eq!(outbox.counts().lost_leases, 0);
+    let counts = outbox.counts();
+    assert_eq!((counts.done, counts.failed, counts.lost_leases), (1, 1, 0));
+}
+
+/// M1, M3: a dead event is logged and counted once, though nobody knows whether the first try recorded it.
+#[tokio::test(start_paused = true)]
+async fn dead_event_whose_answer_was_lost_is_logged_once() {
+    let (stage, seen, logs) = (Stage::set(), Notes::<Delivery>::new(), Logs::collect());
+    let (outbox, faults) = stage.faulty();
+    let refuses = seen.answering(|_| Err(pillarbox::ListenerError::permanent("no such customer")));
+    let outbox = outbox.on("OrderPlaced", refuses).start().unwrap();
+    faults.settle_answers.next(2);
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!((seen.len(), stage.status("order-1").await), (1, Status::Dead));
+    let counts = outbox.counts();
+    assert_eq!((counts.dead, counts.failed, counts.lost_leases), (1, 1, 0));
+    let dead: Vec<_> =
+        logs.at(Level::ERROR).into_iter().filter(|line| line.starts_with("event is dead")).collect();
+    assert_eq!(dead.len(), 1, "{dead:?}");
+    assert!(dead[0].contains("taken over") && dead[0].contains("no such customer"), "{dead:?}");
 }
 
 /// D11: while outcomes cannot be recorded nothing new is taken.
