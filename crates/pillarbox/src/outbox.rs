@@ -205,7 +205,7 @@ impl<S: Store> Outbox<S> {
         if !events.is_empty() {
             self.shared.store.insert(S::foreign_connection(tx), &events, None).await?;
         }
-        Ok(Receipt { ids: events.iter().map(|event| event.id().to_owned()).collect() })
+        Ok(Receipt::of(events.iter().map(Event::id)))
     }
 
     /// Says that the transaction of a receipt has been committed, so that its events are delivered at once.
@@ -306,6 +306,8 @@ impl<S: Store> std::fmt::Debug for Outbox<S> {
 }
 
 /// Proof that events were written in a transaction of yours; see [`Outbox::write_in`].
+///
+/// It has the ids of the events and nothing else: what is delivered comes from the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "hand it to `Outbox::committed` after your commit, or delivery waits for the next poll"]
 pub struct Receipt {
@@ -313,6 +315,14 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// The receipt for events with these ids, for adapters that write by means of their own.
+    ///
+    /// Handed to [`Outbox::committed`] without a commit, or with ids that are not there, it makes the poller look
+    /// and find nothing.
+    pub fn of<I: Into<String>>(ids: impl IntoIterator<Item = I>) -> Self {
+        Self { ids: ids.into_iter().map(Into::into).collect() }
+    }
+
     /// The ids of the events, in the order in which they were given.
     pub fn ids(&self) -> &[String] {
         &self.ids

@@ -1,13 +1,16 @@
-//! What the SQL stores of Pillarbox have in common, apart from SQL.
+//! What the SQL stores and adapters of Pillarbox have in common.
 //!
-//! For those who write a store; an application needs none of it. There is no dialect layer here: each store
-//! writes its SQL out, and all are held to the same promises by the conformance suite.
+//! For those who write a store or an adapter; of all this an application needs [`Names`] at most. There is no
+//! dialect layer here: each store writes its SQL out, and all are held to the same promises by the conformance
+//! suite.
 //!
 //! - [`Names`] puts a schema and a prefix before the names of tables.
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
 //! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
+//! - [`canonical`] is the INSERT by which adapters write through drivers that are not ours.
 
 mod bind;
+pub mod canonical;
 mod events;
 mod names;
 mod step;
