@@ -119,6 +119,14 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(SQLITE_BUSY | SQLITE_LOCKED))
 }
 
+/// Whether a transaction could not begin because the connection is in one already, by the driver's account or
+/// by SQLite's.
+pub(crate) fn is_in_transaction(error: &sqlx::Error) -> bool {
+    let in_sqlite = "cannot start a transaction within a transaction";
+    matches!(error, sqlx::Error::InvalidSavePointStatement)
+        || error.as_database_error().is_some_and(|error| error.message() == in_sqlite)
+}
+
 /// Whether a table that the statement names is missing.
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.message().starts_with("no such table"))

@@ -6,10 +6,12 @@ use std::time::Duration;
 use pillarbox::store::StoreError;
 use pillarbox_sql::Names;
 use sqlx::ConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::SqliteStore;
 use crate::fault::Fault;
+
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How sure a commit is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub enum Synchronous {
     Normal,
 }
 
-/// How a [`SqliteStore`] is opened; made by [`SqliteStore::options`].
+/// How a [`SqliteStore`] is opened; made by [`SqliteStore::options`] or [`SqliteOptions::of_pool`].
 ///
 /// | field | default |
 /// |---|---|
@@ -35,25 +37,45 @@ pub enum Synchronous {
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until `connect` is called"]
 pub struct SqliteOptions {
-    url: String,
+    database: Database,
     prefix: String,
     create_if_missing: Option<bool>,
-    busy_timeout: Duration,
-    synchronous: Synchronous,
+    busy_timeout: Option<Duration>,
+    synchronous: Option<Synchronous>,
     watch: bool,
-    max_connections: u32,
+    max_connections: Option<u32>,
+}
+
+/// What is opened.
+#[derive(Clone, Debug)]
+enum Database {
+    Url(String),
+    Pool(SqlitePool),
 }
 
 impl SqliteOptions {
     pub(crate) fn new(url: impl Into<String>) -> Self {
+        Self::of(Database::Url(url.into()))
+    }
+
+    /// Starts options for the database of `pool`, which serves transactions; all else uses connections that are
+    /// made with the pool's options.
+    ///
+    /// The database is switched to WAL mode. The pool stays yours: [`SqliteStore::close`] leaves it open. What it
+    /// decides is refused here: `create_if_missing`, `synchronous` and `max_connections`.
+    pub fn of_pool(pool: SqlitePool) -> Self {
+        Self::of(Database::Pool(pool))
+    }
+
+    fn of(database: Database) -> Self {
         Self {
-            url: url.into(),
+            database,
             prefix: String::new(),
             create_if_missing: None,
-            busy_timeout: Duration::from_secs(5),
-            synchronous: Synchronous::Full,
+            busy_timeout: None,
+            synchronous: None,
             watch: true,
-            max_connections: 10,
+            max_connections: None,
         }
     }
 
@@ -72,14 +94,16 @@ impl SqliteOptions {
     }
 
     /// How long to wait for the transactions of others before answering that the database is not available.
+    ///
+    /// The connections of a pool that was given keep the busy timeout that they have.
     pub fn busy_timeout(mut self, busy_timeout: Duration) -> Self {
-        self.busy_timeout = busy_timeout;
+        self.busy_timeout = Some(busy_timeout);
         self
     }
 
     /// How sure a commit is, on all connections of the store.
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
-        self.synchronous = synchronous;
+        self.synchronous = Some(synchronous);
         self
     }
 
@@ -93,20 +117,59 @@ impl SqliteOptions {
 
     /// The most connections for transactions of yours; at least 1.
     pub fn max_connections(mut self, max_connections: u32) -> Self {
-        self.max_connections = max_connections;
+        self.max_connections = Some(max_connections);
         self
     }
 
     /// Opens the database; it is not migrated by that.
     pub async fn connect(self) -> Result<SqliteStore, StoreError> {
         let settings = self.settings()?;
-        if self.max_connections == 0 {
+        match &self.database {
+            Database::Url(url) => {
+                let options = self.connect_options(url)?;
+                let pool = self.pool(&options, settings.busy_timeout)?;
+                SqliteStore::open(settings, options, pool, true).await
+            }
+            Database::Pool(pool) => {
+                self.refuse_options_of_the_pool()?;
+                let options = SqliteConnectOptions::clone(&pool.connect_options());
+                let options = match self.busy_timeout {
+                    Some(busy_timeout) => options.busy_timeout(busy_timeout),
+                    None => options,
+                };
+                SqliteStore::open(settings, options, pool.clone(), false).await
+            }
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, StoreError> {
+        let names = Names::new(None, &self.prefix)?;
+        let busy_timeout = self.busy_timeout.unwrap_or(BUSY_TIMEOUT);
+        Ok(Settings { names, busy_timeout, watch: self.watch })
+    }
+
+    fn refuse_options_of_the_pool(&self) -> Result<(), StoreError> {
+        let given = [
+            ("create_if_missing", self.create_if_missing.is_some()),
+            ("synchronous", self.synchronous.is_some()),
+            ("max_connections", self.max_connections.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(StoreError::Config(format!(
+                "`{option}` is decided by the pool that was given; set it where the pool is made"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn pool(&self, options: &SqliteConnectOptions, patience: Duration) -> Result<SqlitePool, StoreError> {
+        let max_connections = self.max_connections.unwrap_or(10);
+        if max_connections == 0 {
             return Err(StoreError::Config("`max_connections` is 0; at least 1 is needed".into()));
         }
-        let options = self.connect_options()?;
         let pool = SqlitePoolOptions::new()
-            .max_connections(self.max_connections)
-            .acquire_timeout(self.busy_timeout)
+            .max_connections(max_connections)
+            .acquire_timeout(patience)
             .max_lifetime(None)
             .test_before_acquire(false)
             // A transaction that SQLite ended by itself leaves a connection that can begin no other.
@@ -115,27 +178,23 @@ impl SqliteOptions {
                 Box::pin(async move { Ok(is_clean) })
             })
             .connect_lazy_with(options.clone());
-        SqliteStore::open(settings, options, pool, true).await
+        Ok(pool)
     }
 
-    fn settings(&self) -> Result<Settings, StoreError> {
-        let names = Names::new(None, &self.prefix)?;
-        Ok(Settings { names, busy_timeout: self.busy_timeout, watch: self.watch })
-    }
-
-    fn connect_options(&self) -> Result<SqliteConnectOptions, StoreError> {
-        let synchronous = match self.synchronous {
+    fn connect_options(&self, url: &str) -> Result<SqliteConnectOptions, StoreError> {
+        let synchronous = match self.synchronous.unwrap_or_default() {
             Synchronous::Full => SqliteSynchronous::Full,
             Synchronous::Normal => SqliteSynchronous::Normal,
         };
-        let options = parse(&self.url)?;
-        let has_mode = is_url(&self.url) && self.url.contains("mode=");
+        let options = parse(url)?;
+        let has_mode = is_url(url) && url.contains("mode=");
         let options = match self.create_if_missing {
             Some(create) => options.create_if_missing(create),
             None if !has_mode => options.create_if_missing(true),
             None => options,
         };
-        Ok(options.busy_timeout(self.busy_timeout).synchronous(synchronous))
+        let busy_timeout = self.busy_timeout.unwrap_or(BUSY_TIMEOUT);
+        Ok(options.busy_timeout(busy_timeout).synchronous(synchronous))
     }
 }
 
@@ -144,13 +203,6 @@ pub(crate) struct Settings {
     pub(crate) names: Names,
     pub(crate) busy_timeout: Duration,
     pub(crate) watch: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let SqliteOptions { busy_timeout, watch, .. } = SqliteOptions::new("");
-        Self { names: Names::default(), busy_timeout, watch }
-    }
 }
 
 /// Refuses databases that only one connection sees, and such that cannot be written.

@@ -67,12 +67,9 @@ impl SqliteStore {
         SqliteOptions::new(url)
     }
 
-    /// Uses `pool` for transactions, and connections made with its options for everything else.
-    ///
-    /// The database is switched to WAL mode. The pool stays yours: [`close`](Self::close) leaves it open.
+    /// Uses `pool` for transactions, with the defaults of [`SqliteOptions::of_pool`].
     pub async fn from_pool(pool: SqlitePool) -> Result<Self, StoreError> {
-        let options = SqliteConnectOptions::clone(&pool.connect_options());
-        Self::open(Settings::default(), options, pool, false).await
+        SqliteOptions::of_pool(pool).connect().await
     }
 
     pub(crate) async fn open(
@@ -143,7 +140,7 @@ impl SqliteStore {
 
     /// Waits for steps that run and closes the connections; later calls answer that the store is closed.
     ///
-    /// A pool that was given to [`from_pool`](Self::from_pool) stays open.
+    /// A pool that was given stays open.
     pub async fn close(&self) {
         let inner = &self.inner;
         tokio::join!(inner.writer.close(), inner.hot.close(), inner.reader.close());

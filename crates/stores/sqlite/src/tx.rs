@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pillarbox::store::{Birth, CommitError, InsertError, StoreError, TxStore};
 use pillarbox::{BoxFuture, Event};
 use pillarbox_sql::{Panicked, Step, to_its_end};
-use sqlx::Transaction;
-use sqlx::sqlite::{Sqlite, SqliteConnection};
+use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{Connection, Transaction};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 pub(crate) use insert::Inserts;
 
 use crate::SqliteStore;
-use crate::fault::Fault;
+use crate::fault::{self, Fault};
 use crate::store::Inner;
 
 /// A transaction that [`begin`](TxStore::begin) opened: it may write, and others of this process wait for it.
@@ -36,10 +36,12 @@ struct Open {
     permit: OwnedSemaphorePermit,
 }
 
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
 impl SqliteTx {
     async fn begin(inner: Arc<Inner>) -> Result<Self, StoreError> {
         let permit = inner.gate.enter().await?;
-        let begun = inner.pool.begin_with("BEGIN IMMEDIATE").await;
+        let begun = begin_on(&inner.pool).await;
         let mut transaction = Box::new(begun.map_err(|error| Fault::of(&inner.path).open(error))?);
         let is_rolled_back = Arc::new(AtomicBool::new(false));
         let noted = notice_rollback(&mut transaction, is_rolled_back.clone()).await;
@@ -66,6 +68,38 @@ impl SqliteTx {
         let Some(open) = self.open.take() else { return Ok(()) };
         open.rollback(&self.inner).await.map_err(|error| Fault::of(&self.inner.path).store(error))
     }
+}
+
+/// Begins a transaction on a connection of the pool.
+///
+/// One that is found in a transaction is closed, or it would fail whoever gets it next.
+async fn begin_on(pool: &SqlitePool) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+    for _ in 0..pool.size() {
+        match pool.begin_with(BEGIN).await {
+            Err(error) if fault::is_in_transaction(&error) => close_stuck(pool).await?,
+            begun => return begun,
+        }
+    }
+    pool.begin_with(BEGIN).await
+}
+
+/// Closes the first connection that is in a transaction which nobody can end: SQLite ended it by itself and the
+/// driver believes in it, or it was begun by plain SQL and left open.
+async fn close_stuck(pool: &SqlitePool) -> Result<(), sqlx::Error> {
+    let mut sound = Vec::new();
+    for _ in 0..pool.size() {
+        let mut connection = pool.acquire().await?;
+        let is_stuck = match connection.begin_with("BEGIN DEFERRED").await {
+            Ok(tx) => tx.rollback().await.is_err(),
+            Err(_) => true,
+        };
+        if is_stuck {
+            tracing::warn!("closing a connection of the pool that was left in a transaction");
+            return connection.close().await;
+        }
+        sound.push(connection);
+    }
+    Ok(())
 }
 
 /// Sets `is_rolled_back` when SQLite rolls the transaction back by itself (`OR ROLLBACK`, `RAISE(ROLLBACK)`, a

@@ -7,6 +7,7 @@ mod cancellations;
 mod migrations;
 mod orders;
 mod plans;
+mod pools;
 mod read_only_files;
 mod rows;
 mod statements;
