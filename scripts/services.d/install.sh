@@ -75,3 +75,30 @@ apt_install() {
 apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get --quiet -o DPkg::Lock::Timeout=300 "$@" 8>&- 9>&- </dev/null
 }
+
+# Fetches what has no package, once: FETCH fills the directory that it is given, which gets its name when
+# it is complete.
+download() {
+    local dir=$SERVICES/downloads/$1 fetch=$2
+    [[ -d $dir ]] && return
+    (
+        lock downloads
+        [[ -d $dir ]] && exit
+        say "downloading $1"
+        rm -rf "$dir.new" && mkdir -p "$dir.new" || exit
+        "$fetch" "$dir.new" || die "\`$1\` could not be unpacked in \`$dir.new\`"
+        mv "$dir.new" "$dir"
+    ) || exit
+}
+
+# Runs a goal of Maven's dependency plugin, with the settings of the user.
+maven() {
+    local goal=$1
+    shift
+    have mvn || install_packages maven "$(first_package openjdk-17-jre-headless default-jre-headless)"
+    mvn -q -B "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:$goal" "$@" \
+        </dev/null >"$SERVICES/maven.log" 2>&1 9>&- && return
+    complain "the download for \`$INSTANCE\` failed; the end of \`$SERVICES/maven.log\`:"
+    tail -n 8 "$SERVICES/maven.log" | sed 's/^/    /' >&2
+    die "it needs Maven Central or a mirror in ~/.m2/settings.xml; or name a server of your own by $variable"
+}

@@ -4,6 +4,7 @@
 # Settings of the user's own clients must not lead ours elsewhere.
 unset "${!PG@}" "${!MYSQL_@}"
 export LC_ALL=C.UTF-8
+umask 022
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 is_root() {
@@ -25,6 +26,9 @@ find_place() {
         die "servers do not run as root, and other accounts cannot reach \`$SERVICES\`; choose another PILLARBOX_SERVICES_DIR"
     fi
     SERVICES=/var/tmp/pillarbox-services-$(printf '%s' "$target" | cksum | cut -d' ' -f1)
+    if [[ -L $SERVICES ]]; then
+        die "\`$SERVICES\` is a link that somebody laid there; choose a place by PILLARBOX_SERVICES_DIR"
+    fi
 }
 
 open_to_others() {
@@ -35,7 +39,7 @@ open_to_others() {
 
 make_place() {
     mkdir -p "$SERVICES/locks" 2>/dev/null
-    if [[ ! -O $SERVICES || -L $SERVICES || ! -w $SERVICES/locks ]]; then
+    if [[ ! -O $SERVICES || ! -w $SERVICES/locks ]]; then
         die "\`$SERVICES\` belongs to another user; go on as that one, or choose another PILLARBOX_SERVICES_DIR"
     fi
     (lock shared && make_password && make_certificate) || exit
@@ -70,7 +74,9 @@ lock() {
 
 # The directory belongs to us; only `data` in it belongs to the server's account.
 make_directory() {
-    mkdir -p "$DIR" && (umask 077 && : >>"$DIR/log") || exit
+    mkdir -p "$DIR" || exit
+    if [[ -n $(find "$DIR/log" -size +20M 2>/dev/null) ]]; then mv "$DIR/log" "$DIR/log.old"; fi
+    (umask 077 && : >>"$DIR/log") || exit
     if [[ -n $account ]] && is_root && ! id "$account" >/dev/null 2>&1; then
         die "there is no account \`$account\` for \`$INSTANCE\`, which its package makes; servers do not run as root"
     fi

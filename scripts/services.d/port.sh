@@ -11,8 +11,13 @@ known_port() {
 }
 
 wanted_port() {
-    local override=PILLARBOX_${KIND^^}_PORT
+    local override
+    override=$(port_variable)
     printf '%s' "${!override:-$default_port}"
+}
+
+port_variable() {
+    printf 'PILLARBOX_%s_PORT' "$(printf '%s' "$KIND" | tr '[:lower:]' '[:upper:]')"
 }
 
 # Prints the port to start on, after a look whether it is free.
@@ -22,7 +27,7 @@ choose_port() {
         return
     fi
     if [[ ! $PORT =~ ^[0-9]{1,5}$ ]] || ((PORT < 1 || PORT + ports > 65536)); then
-        die "\`$PORT\` is no port for \`$INSTANCE\`; correct PILLARBOX_${KIND^^}_PORT"
+        die "\`$PORT\` is no port for \`$INSTANCE\`; correct $(port_variable)"
     fi
     local port
     for ((port = PORT; port < PORT + ports; port++)); do
@@ -36,7 +41,8 @@ taken() {
 }
 
 die_of_taken_port() {
-    local holder remedy="set PILLARBOX_${KIND^^}_PORT to another port"
+    local holder remedy
+    remedy="set $(port_variable) to another port"
     holder=$(ss -Hltnp "sport = :$1" 2>/dev/null | sed -nE 's/.*users:\(\(("[^"]*",pid=[0-9]+).*/ (\1)/p' | head -n 1)
     [[ $INSTANCE == *@* ]] && remedy="\`scripts/services down $INSTANCE\` gives it up, with its data"
     die "port $1, which \`$INSTANCE\` needs, is taken by a server$holder that this script did not start;" \

@@ -32,6 +32,7 @@ alive() {
 # The pid is written by the server's process itself before it becomes the server: whenever we are killed,
 # there is no server without its pid file.
 start() {
+    rm -f "$DIR/pid"
     (
         exec 9>&-
         cd "$DIR" || exit
