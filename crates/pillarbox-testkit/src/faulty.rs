@@ -25,6 +25,8 @@ pub enum Call {
     ReadBack,
     /// [`EventStore::resume`].
     Resume,
+    /// [`EventStore::is_current`].
+    IsCurrent,
     /// [`TxStore::begin`].
     Begin,
     /// [`TxStore::insert`].
@@ -249,6 +251,13 @@ impl<S: EventStore> EventStore for FaultyStore<S> {
             self.line.call(Call::Resume, effect, told, StoreError::unavailable).await
         })
     }
+
+    fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let effect = self.inner.is_current(owner);
+            self.line.call(Call::IsCurrent, effect, |_, _| {}, StoreError::unavailable).await
+        })
+    }
 }
 
 impl<S: WakeUp> WakeUp for FaultyStore<S> {
@@ -256,6 +265,13 @@ impl<S: WakeUp> WakeUp for FaultyStore<S> {
         Box::pin(async move {
             self.inner.changed().await;
             self.line.pass(Duration::ZERO).await;
+        })
+    }
+
+    fn announce(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.line.pass(Duration::ZERO).await;
+            self.inner.announce().await;
         })
     }
 }

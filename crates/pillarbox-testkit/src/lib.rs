@@ -4,6 +4,7 @@
 //!   named test each for a store of yours.
 //! - [`mod@acceptance`] has one case per promise of a whole outbox; [`acceptance!`] does the same with them.
 //! - [`cluster`] has several processes share an outbox, and kills some of them.
+//! - [`mod@adapters`] has one case per promise of an adapter to a driver of the user's own.
 //! - [`paused`] has a runtime on which an hour passes at once.
 //! - [`faulty`] puts faults between an outbox and its store.
 //! - [`ledger`] counts what was written and what became of it.
@@ -12,6 +13,7 @@
 //! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
 
 pub mod acceptance;
+pub mod adapters;
 pub mod cluster;
 pub mod conformance;
 pub mod faulty;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::Event;
+use crate::announcer::Announcer;
 use crate::dispatcher::Dispatcher;
 use crate::listener::Source;
 use crate::metrics::add;
@@ -35,6 +36,7 @@ pub(crate) struct HotPath {
     dispatcher: Arc<Dispatcher>,
     token: Token,
     wake: Arc<Wake>,
+    announcer: Arc<Announcer>,
     waiting: Mutex<Waiting>,
     arrived: Notify,
 }
@@ -49,8 +51,13 @@ struct Waiting {
 }
 
 impl HotPath {
-    pub(crate) fn new(dispatcher: Arc<Dispatcher>, token: Token, wake: Arc<Wake>) -> Self {
-        Self { dispatcher, token, wake, waiting: Mutex::default(), arrived: Notify::new() }
+    pub(crate) fn new(
+        dispatcher: Arc<Dispatcher>,
+        token: Token,
+        wake: Arc<Wake>,
+        announcer: Arc<Announcer>,
+    ) -> Self {
+        Self { dispatcher, token, wake, announcer, waiting: Mutex::default(), arrived: Notify::new() }
     }
 
     /// The mark on rows that are claimed at birth.
@@ -215,12 +222,14 @@ impl HotPath {
         }
     }
 
-    /// Wakes the poller once what was given back can be taken; the hot path does not wait for that.
+    /// Wakes the pollers once what was given back can be taken; the hot path does not wait for that.
     fn wake_when_settled(&self) {
         let (settler, wake) = (self.dispatcher.settler.clone(), self.wake.clone());
+        let announcer = self.announcer.clone();
         let wake_later = async move {
             settler.flush().await;
             wake.wake();
+            announcer.announce();
         };
         self.dispatcher.runtime.spawner.spawn("wake", Box::pin(wake_later));
     }

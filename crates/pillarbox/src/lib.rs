@@ -39,6 +39,7 @@
 //! [id](Event::id). Events may overtake each other.
 
 mod ambient;
+mod announcer;
 mod config;
 mod dispatcher;
 mod event;
@@ -48,6 +49,7 @@ mod listener;
 mod memory;
 mod metrics;
 mod mutant;
+mod namesake;
 mod outbox;
 mod partition;
 mod poller;

@@ -139,12 +139,21 @@ impl EventStore for MemoryStore {
     fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(async move { Ok(self.database.table().resume(owner)) })
     }
+
+    fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().is_current(owner)) })
+    }
 }
 
 impl WakeUp for MemoryStore {
     /// Never completes: no other process can write here.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
+    }
+
+    /// Does nothing, for the same reason.
+    fn announce(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

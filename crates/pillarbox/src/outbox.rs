@@ -273,8 +273,8 @@ impl<S: Store> Outbox<S> {
 
     /// Runs one cycle of the poller now, and returns when it is over; it never overlaps with another.
     ///
-    /// For three seconds after an outage of the database it takes nothing, so that others can record first what
-    /// they have delivered.
+    /// After an outage of the database it waits for three seconds, so that others can record first what they have
+    /// delivered.
     ///
     /// Does nothing in an outbox that only writes.
     pub async fn poll(&self) -> Result<(), StoreError> {
@@ -287,10 +287,25 @@ impl<S: Store> Outbox<S> {
         self.shared.engine.close().await;
     }
 
-    /// Runs until `shutdown` completes, and then closes.
+    /// Runs until `shutdown` completes or the outbox is [superseded](Self::superseded), and then closes.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) {
-        shutdown.await;
+        tokio::select! {
+            biased;
+            () = shutdown => {}
+            () = self.superseded() => {}
+        }
         self.close().await;
+    }
+
+    /// Completes when another instance was started under the [name](OutboxBuilder::name) that was set for this
+    /// one; it has stopped by itself then, with an ERROR in the log. Without that it never completes.
+    ///
+    /// An instance learns it when it next records outcomes. Writing goes on working, and the other delivers.
+    pub async fn superseded(&self) {
+        self.shared.engine.shutdown.draining().await;
+        if !self.shared.engine.shutdown.is_superseded() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// What distinguishes this outbox from others in the process.

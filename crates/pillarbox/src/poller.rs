@@ -116,7 +116,12 @@ impl Poller {
 
     /// One cycle: takes until nothing more is due or the handler is full.
     pub(crate) async fn poll(&self) -> Result<(), StoreError> {
-        self.run_cycle().await.map(drop)
+        loop {
+            match self.run_cycle().await? {
+                rest @ Rest::StandBack(_) => self.rest(rest).await,
+                _ => return Ok(()),
+            }
+        }
     }
 
     /// Takes over the leases that an earlier incarnation of this name left behind.

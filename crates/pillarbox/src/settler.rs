@@ -8,6 +8,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::dispatcher::InFlight;
 use crate::metrics::{Meter, add};
+use crate::namesake::Namesake;
 use crate::poller::Wake;
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
@@ -113,6 +114,8 @@ pub(crate) struct Settler {
     /// The poller, which must know of events that become due before it would look.
     pub(crate) wake: Arc<Wake>,
     pub(crate) done: DoneRows,
+    /// Present if the instance's name was set.
+    pub(crate) namesake: Option<Arc<Namesake>>,
 }
 
 impl Settler {
@@ -131,7 +134,11 @@ impl Settler {
         while let Some(entry) = entries.recv().await {
             sort_in(entry, &mut batch, &mut flushes);
             self.gather(&mut entries, &mut batch, &mut flushes, &state).await;
+            let lost_before = self.meter.lost_leases.load(Ordering::Relaxed);
             self.write(std::mem::take(&mut batch), &state).await;
+            if let Some(namesake) = &self.namesake {
+                namesake.settled(self.meter.lost_leases.load(Ordering::Relaxed) > lost_before);
+            }
             for flush in flushes.drain(..) {
                 // Nobody may be waiting any more.
                 let _ = flush.send(());
@@ -338,6 +345,7 @@ mod tests {
             shutdown: Arc::new(Shutdown::new()),
             wake: Arc::default(),
             done: DoneRows::Keep,
+            namesake: None,
         };
         settler.start(10)
     }

@@ -1,6 +1,6 @@
 //! The two steps of stopping: first nothing new is begun, then what still runs is cut off.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use tokio::sync::Notify;
 
@@ -14,6 +14,7 @@ const OVER: u8 = 2;
 pub(crate) struct Shutdown {
     phase: AtomicU8,
     raised: Notify,
+    is_superseded: AtomicBool,
 }
 
 impl Shutdown {
@@ -24,6 +25,16 @@ impl Shutdown {
     /// From now on nothing new is begun.
     pub(crate) fn drain(&self) {
         self.raise(DRAINING);
+    }
+
+    /// Nothing new is begun, because another instance bears this one's name.
+    pub(crate) fn supersede(&self) {
+        self.is_superseded.store(true, Ordering::Release);
+        self.drain();
+    }
+
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.is_superseded.load(Ordering::Acquire)
     }
 
     /// What still runs is cut off.

@@ -238,17 +238,32 @@ pub trait EventStore: Send + Sync + 'static {
         event_ids: &'a [String],
     ) -> BoxFuture<'a, Result<Vec<Found>, StoreError>>;
 
-    /// Ends all leases of earlier incarnations of `owner`'s name, and returns how many there were.
+    /// Ends all leases of earlier incarnations of `owner`'s name, and returns how many there were. From now on
+    /// this incarnation is the [current](Self::is_current) one of its name.
     ///
     /// Only for names that an operator set and keeps unique. `starts` stays: these takes had no outcome.
     fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>>;
+
+    /// Whether no other incarnation of `owner`'s name has [resumed](Self::resume) after it.
+    ///
+    /// True for a name under which nobody ever resumed.
+    fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>>;
 }
 
-/// Tells of events that other processes wrote, as a hint: losing one costs latency and nothing else.
+/// Carries hints between processes that there is something to take: losing one costs latency and nothing else.
+///
+/// # Contract
+/// - After [`announce`](WakeUp::announce) in one process, [`changed`](WakeUp::changed) completes in every other
+///   that waits for it or asks next; more often is allowed.
+/// - Neither fails: a database that cannot be reached, or that has no such way, keeps its hints to itself.
 pub trait WakeUp: Send + Sync + 'static {
     /// Completes when another process may have written events since the last call; never, if the database
     /// has no way to know.
     fn changed(&self) -> BoxFuture<'_, ()>;
+
+    /// Tells other processes that events were committed which they may take; does nothing where they see it by
+    /// themselves. Called after the commit, outside of any transaction, and never twice at once by one outbox.
+    fn announce(&self) -> BoxFuture<'_, ()>;
 }
 
 /// Cuts an error text at [`MAX_ERROR`] characters, on a character boundary, and takes NUL out of it.

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::Event;
+use crate::announcer::Announcer;
 use crate::dispatcher::quietly;
 use crate::hot::{Born, HotPath};
 use crate::poller::Wake;
@@ -34,6 +35,7 @@ pub(crate) struct AfterCommit {
     pub(crate) runtime: Runtime,
     pub(crate) hot: Option<Arc<HotPath>>,
     pub(crate) wake: Option<Arc<Wake>>,
+    pub(crate) announcer: Arc<Announcer>,
     pub(crate) hook: Option<Arc<dyn AfterCommitHook>>,
 }
 
@@ -48,11 +50,12 @@ impl AfterCommit {
         }
     }
 
-    /// Tells the poller that there may be something to take.
+    /// Tells the poller, and other processes, that there may be something to take.
     pub(crate) fn wake(&self) {
         if let Some(wake) = &self.wake {
             wake.wake();
         }
+        self.announcer.announce();
     }
 }
 

@@ -96,6 +96,7 @@ macro_rules! conformance_list {
                 resume_leaves_its_own_leases
                 resume_leaves_other_names
                 resume_of_nothing_is_nothing
+                latest_incarnation_is_current
             }
             read_backs {
                 committed_events_are_read_back

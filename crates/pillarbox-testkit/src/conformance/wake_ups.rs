@@ -47,8 +47,9 @@ pub async fn write_elsewhere_is_taken_here(harness: &impl StoreHarness) {
     assert!(elsewhere.take(super::take(10)).await.unwrap().events.is_empty());
 }
 
-async fn write_on<S: TxStore>(store: &S, event: Event) {
+async fn write_on<S: TxStore + WakeUp>(store: &S, event: Event) {
     let mut tx = store.begin().await.unwrap();
     store.insert(S::connection_mut(&mut tx), &[event], None).await.unwrap();
     S::commit(tx).await.unwrap();
+    store.announce().await;
 }

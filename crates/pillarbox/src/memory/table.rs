@@ -19,6 +19,8 @@ pub(super) struct Table {
     done: BTreeSet<i64>,
     dead: BTreeSet<i64>,
     new: u64,
+    /// The incarnation that resumed last under each name.
+    current: BTreeMap<String, Owner>,
 }
 
 impl Table {
@@ -203,6 +205,11 @@ impl Table {
                 row.available_at = row.due_at;
             });
         }
+        self.current.insert(owner.name().to_owned(), owner.clone());
         held.len() as u64
+    }
+
+    pub(super) fn is_current(&self, owner: &Owner) -> bool {
+        self.current.get(owner.name()).is_none_or(|current| current == owner)
     }
 }

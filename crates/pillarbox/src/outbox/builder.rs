@@ -156,6 +156,8 @@ impl<S: Store> OutboxBuilder<S> {
     /// The name of this instance, unique by your promise: started again under it, the instance takes over
     /// its own leases at once. 1 to 100 characters without `/`. By default a name is generated, and leases of
     /// an instance that died end by themselves.
+    ///
+    /// If two live instances bear one name all the same, the older [stops](crate::Outbox::superseded).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.config.name = Some(name.into());
         self

@@ -105,18 +105,26 @@ impl Engine {
     }
 }
 
+/// Stops by itself once another instance bears this one's name.
+pub(super) async fn stop_when_superseded(dispatcher: Arc<Dispatcher>) {
+    dispatcher.shutdown.draining().await;
+    if dispatcher.shutdown.is_superseded() {
+        drain(dispatcher).await;
+    }
+}
+
+/// Gives back what was not begun, and cuts off what takes longer than the drain timeout.
+async fn drain(dispatcher: Arc<Dispatcher>) {
+    dispatcher.release_queued().await;
+    dispatcher.runtime.clock.sleep(dispatcher.config.drain_timeout).await;
+    dispatcher.shutdown.cut();
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shutdown.drain();
         if let Some(dispatcher) = self.dispatcher.take().filter(|_| !self.shutdown.is_over()) {
-            let shutdown = self.shutdown.clone();
-            let (clock, limit) = (self.runtime.clock.clone(), self.config.drain_timeout);
-            let drain = async move {
-                dispatcher.release_queued().await;
-                clock.sleep(limit).await;
-                shutdown.cut();
-            };
-            self.runtime.spawner.spawn("drain", Box::pin(drain));
+            self.runtime.spawner.spawn("drain", Box::pin(drain(dispatcher)));
         }
     }
 }

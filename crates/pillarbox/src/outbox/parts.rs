@@ -5,13 +5,15 @@ use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::{Mutex, RwLock, mpsc};
 
-use super::lifecycle::Engine;
+use super::lifecycle::{self, Engine};
 use super::{Outbox, Shared, Store};
+use crate::announcer::Announcer;
 use crate::config::Config;
 use crate::dispatcher::{Dispatcher, InFlight, Queues};
 use crate::hot::HotPath;
 use crate::interceptor::SharedInterceptor;
 use crate::metrics::Meter;
+use crate::namesake::Namesake;
 use crate::poller::{Hands, Poller, PollerHandler, Wake};
 use crate::purge;
 use crate::registry::Registry;
@@ -54,9 +56,10 @@ impl<S: Store> Parts<S> {
             (Topology::Full | Topology::PollerOnly, Some(settler)) => Some(self.dispatcher(settler)),
             _ => None,
         };
+        let announcer = Arc::new(Announcer::new(self.runtime.clone(), self.store.clone()));
         let hot = dispatcher.clone().filter(|_| matches!(topology, Topology::Full)).map(|dispatcher| {
             let token = Token::from_bits(self.runtime.random.next_u64());
-            Arc::new(HotPath::new(dispatcher, token, self.wake.clone()))
+            Arc::new(HotPath::new(dispatcher, token, self.wake.clone(), announcer.clone()))
         });
         let hands = match topology {
             Topology::OwnHandler(handler) => Some(Hands::Own(handler)),
@@ -66,6 +69,9 @@ impl<S: Store> Parts<S> {
 
         if let Some(dispatcher) = &dispatcher {
             dispatcher.start(&alive);
+        }
+        if let Some(dispatcher) = dispatcher.clone().filter(|_| self.config.name.is_some()) {
+            self.runtime.spawner.spawn("namesake", Box::pin(lifecycle::stop_when_superseded(dispatcher)));
         }
         if let Some(hot) = &hot {
             self.spawn("hot path", &alive, Box::pin(hot.clone().run()));
@@ -79,7 +85,7 @@ impl<S: Store> Parts<S> {
             self.spawn("purge", &alive, Box::pin(task));
         }
         let wake = poller.as_ref().map(|_| self.wake.clone());
-        let after = AfterCommit { runtime: self.runtime.clone(), hot: hot.clone(), wake, hook };
+        let after = AfterCommit { runtime: self.runtime.clone(), hot: hot.clone(), wake, announcer, hook };
         let engine = Engine {
             runtime: self.runtime,
             config: self.config,
@@ -104,8 +110,14 @@ impl<S: Store> Parts<S> {
             shutdown: self.shutdown.clone(),
             wake: self.wake.clone(),
             done: self.config.done,
+            namesake: self.config.name.is_some().then(|| self.namesake()),
         };
         settler.start(self.config.hot_queue.saturating_add(self.config.cold_queue).min(10_000))
+    }
+
+    fn namesake(&self) -> Arc<Namesake> {
+        let (store, runtime) = (self.store.clone(), self.runtime.clone());
+        Namesake::new(store, runtime, self.shutdown.clone(), self.owner.clone())
     }
 
     fn dispatcher(&self, settler: &SettlerHandle) -> Arc<Dispatcher> {

@@ -74,6 +74,11 @@ pub(crate) struct Faults {
     pub(crate) poisoned: AtomicI64,
     /// How many calls to settle there were.
     pub(crate) settled: AtomicU32,
+    /// How many announcements there were, and how long each takes.
+    pub(crate) announced: AtomicU32,
+    pub(crate) announcing_takes: Mutex<Duration>,
+    /// These panic.
+    pub(crate) announcements: Failing,
 }
 
 /// A memory store behind [`Faults`].
@@ -145,6 +150,10 @@ impl EventStore for FaultyStore {
     fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>> {
         self.store.resume(owner)
     }
+
+    fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.store.is_current(owner)
+    }
 }
 
 /// A transaction of a [`FaultyStore`].
@@ -204,6 +213,16 @@ impl TxStore for FaultyStore {
 impl WakeUp for FaultyStore {
     fn changed(&self) -> BoxFuture<'_, ()> {
         self.store.changed()
+    }
+
+    fn announce(&self) -> BoxFuture<'_, ()> {
+        self.faults.announced.fetch_add(1, Ordering::Relaxed);
+        let time = *self.faults.announcing_takes.lock().unwrap();
+        Box::pin(async move {
+            assert!(!self.faults.announcements.now(), "told to panic");
+            tokio::time::sleep(time).await;
+            self.store.announce().await;
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
 mod ambient;
+mod announcing;
 mod configuration;
 mod dependencies;
 mod dispatching;
@@ -11,6 +12,7 @@ mod hot_path;
 mod intercepting;
 mod logs;
 mod metrics;
+mod namesakes;
 mod operating;
 mod outages;
 mod polling;

@@ -76,3 +76,22 @@ async fn short_outage_costs_a_moment() {
 
     assert_eq!(seen.ids(), ["order-1"]);
 }
+
+/// P1: a cycle that is asked for after an outage takes when others have had time to settle, and not before.
+#[tokio::test(start_paused = true)]
+async fn poll_waits_until_others_have_settled() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let [(owner, owners), (_idle, idles)] = two_instances(&stage, &seen);
+    stage.pass(10 * SECOND).await;
+    cut([&owners, &idles], u32::MAX);
+    stage.pending(&["order-1"]).await;
+    stage.pass(60 * SECOND).await;
+    cut([&owners, &idles], 0);
+    let begun = stage.now();
+
+    owner.poll().await.unwrap();
+
+    assert!((3 * SECOND..4 * SECOND).contains(&(stage.now() - begun)));
+    stage.quiet().await;
+    assert_eq!(seen.ids(), ["order-1"]);
+}

@@ -74,11 +74,17 @@ impl<'a> Fault<'a> {
         // After a failed sync the log may still hold the commit; recovery would find it.
         let is_certain = matches!(code(&error), Some(SQLITE_BUSY | SQLITE_FULL | SQLITE_CONSTRAINT));
         if is_certain {
-            let reason = format!("`{path}` refused the commit");
+            let reason = match code(&error) {
+                Some(SQLITE_FULL) => {
+                    format!("the disk or the size limit of `{path}` is full; free some space")
+                }
+                _ => format!("`{path}` refused the commit"),
+            };
             return CommitError::RolledBack { reason, source: Some(Box::new(error)) };
         }
         let reason = match code(&error) {
             Some(SQLITE_ERROR) => format!("the transaction on `{path}` was ended by other means"),
+            Some(SQLITE_IOERR) => format!("writing `{path}` failed; look at its disk and its limits"),
             _ => format!("the answer of `{path}` was lost"),
         };
         CommitError::Unknown { reason, source: Some(Box::new(error)) }

@@ -43,6 +43,7 @@ mod row;
 mod settle;
 mod statements;
 mod store;
+mod tables;
 mod take;
 mod tx;
 mod watch;

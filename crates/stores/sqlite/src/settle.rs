@@ -82,15 +82,28 @@ impl EventStore for SqliteStore {
             let held: Vec<i64> = self
                 .read(move |connection| Box::pin(async move { query.fetch_all(connection).await }))
                 .await?;
-            if held.is_empty() {
-                return Ok(0);
-            }
-            let resume = self.inner.statements.resume.clone();
-            let query = sqlx::query(resume).bind(current).bind(name).bind(json_array(&held));
-            let resumed = self
-                .write(move |connection| Box::pin(async move { query.execute(connection).await }))
+            let Statements { set_current, resume, .. } = &self.inner.statements;
+            let set_current =
+                sqlx::query(set_current.clone()).bind(owner.name().to_owned()).bind(current.clone());
+            let resume = sqlx::query(resume.clone()).bind(current).bind(name).bind(json_array(&held));
+            let resumed = self.write(move |connection| {
+                Box::pin(async move {
+                    set_current.execute(&mut *connection).await?;
+                    resume.execute(connection).await
+                })
+            });
+            Ok(resumed.await?.rows_affected())
+        })
+    }
+
+    fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let query =
+                sqlx::query_scalar(self.inner.statements.current.clone()).bind(owner.name().to_owned());
+            let current: Option<String> = self
+                .read(move |connection| Box::pin(async move { query.fetch_optional(connection).await }))
                 .await?;
-            Ok(resumed.rows_affected())
+            Ok(current.is_none_or(|current| current == owner.to_string()))
         })
     }
 }

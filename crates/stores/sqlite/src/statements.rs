@@ -41,6 +41,8 @@ statements! {
     renew = "settle/renew.sql",
     held_before = "settle/held_before.sql",
     resume = "settle/resume.sql",
+    set_current = "settle/set_current.sql",
+    current = "settle/current.sql",
     stats = "admin/stats.sql",
     highest = "admin/highest.sql",
     find = "admin/find.sql",

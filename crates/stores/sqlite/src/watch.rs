@@ -32,6 +32,11 @@ impl WakeUp for SqliteStore {
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(changed(Arc::clone(&self.inner)))
     }
+
+    /// Does nothing: others see the file change.
+    fn announce(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 async fn changed(inner: Arc<Inner>) {

@@ -114,7 +114,7 @@ async fn commit_on_a_full_file_tells_the_truth() {
 }
 
 /// Counts what the settler logs as errors.
-struct Troubles(watch::Sender<usize>);
+pub(crate) struct Troubles(pub(crate) watch::Sender<usize>);
 
 impl<S: tracing::Subscriber> Layer<S> for Troubles {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {

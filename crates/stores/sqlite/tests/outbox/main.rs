@@ -5,6 +5,7 @@
 mod acceptance;
 mod cancellation;
 mod envelopes;
+mod full_disk;
 mod full_file;
 mod hot_path;
 mod processes;

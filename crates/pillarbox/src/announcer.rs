@@ -1,0 +1,59 @@
+//! Telling other processes that there is something to take.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::dispatcher::CatchPanic;
+use crate::runtime::Runtime;
+use crate::store::WakeUp;
+
+/// Announces commits, as rarely as it can: one announcement is under way at a time, and all commits that happen
+/// meanwhile are announced by exactly one more. It works on when the outbox is closed, for writing does too.
+pub(crate) struct Announcer {
+    runtime: Runtime,
+    others: Arc<dyn WakeUp>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Quiet,
+    /// An announcement is under way.
+    Speaking,
+    /// And something was committed since it began.
+    AgainAfter,
+}
+
+impl Announcer {
+    pub(crate) fn new(runtime: Runtime, others: Arc<dyn WakeUp>) -> Self {
+        Self { runtime, others, state: Mutex::new(State::Quiet) }
+    }
+
+    /// Tells others soon that events were committed which they may take. Never waits.
+    pub(crate) fn announce(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if *state == State::Quiet {
+            *state = State::Speaking;
+            self.runtime.spawner.spawn("announce", Box::pin(self.clone().speak()));
+        } else {
+            *state = State::AgainAfter;
+        }
+    }
+
+    async fn speak(self: Arc<Self>) {
+        loop {
+            if let Err(panic) = CatchPanic(self.others.announce()).await {
+                tracing::error!(panic, "the store panicked over an announcement");
+            }
+            let mut state = self.lock();
+            if *state == State::Speaking {
+                *state = State::Quiet;
+                return;
+            }
+            *state = State::Speaking;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
