@@ -1,0 +1,213 @@
+//! What PostgreSQL says, in the words of the store contracts.
+
+use std::time::Duration;
+
+use pillarbox::store::{CommitError, StoreError};
+use pillarbox_sql::Names;
+use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgSeverity};
+
+/// The database that the words are about. It knows no password.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Host and port, or the directory of the socket.
+    server: String,
+    database: String,
+    user: String,
+    names: Names,
+}
+
+impl Place {
+    pub(crate) fn new(options: &PgConnectOptions, names: Names) -> Self {
+        let server = match options.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        };
+        let user = options.get_username().to_owned();
+        let database = options.get_database().unwrap_or(&user).to_owned();
+        Self { server, database, user, names }
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// What a call that failed with `error` answers.
+    pub(crate) fn store(&self, error: sqlx::Error) -> StoreError {
+        match &error {
+            sqlx::Error::PoolClosed => StoreError::unavailable("the store is closed"),
+            sqlx::Error::PoolTimedOut => StoreError::unavailable(format!(
+                "no connection to `{self}` came free in time; keep transactions short, or raise `max_connections`"
+            )),
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_) => {
+                refused(format!("`{self}` answered what this program cannot read"), error)
+            }
+            sqlx::Error::Database(said) => {
+                let code = said.code().unwrap_or_default().into_owned();
+                let text = said.message().to_owned();
+                self.said(&code, &text, error)
+            }
+            _ => unavailable(format!("the connection to `{self}` failed"), error),
+        }
+    }
+
+    /// What an error of the server means, by its SQLSTATE.
+    fn said(&self, code: &str, text: &str, error: sqlx::Error) -> StoreError {
+        match code {
+            "42P01" => StoreError::NotMigrated,
+            "42501" => self.missing_privilege(text, error),
+            "25P02" => refused(
+                "the transaction failed at an earlier statement; roll it back and begin a new one".to_owned(),
+                error,
+            ),
+            "25006" => unavailable(format!("`{self}` is read-only; it may have become a standby"), error),
+            "40001" | "40P01" => {
+                unavailable(format!("another transaction on `{self}` stood in the way"), error)
+            }
+            "55P03" => unavailable(
+                format!(
+                    "`{self}` has rows that are locked for too long; keep transactions short, or raise `lock_timeout`"
+                ),
+                error,
+            ),
+            "57014" => unavailable(
+                format!("a statement on `{self}` took too long or was cancelled; see `statement_timeout`"),
+                error,
+            ),
+            "53100" => unavailable(format!("the disk of `{self}` is full; free some space"), error),
+            "53300" => unavailable(
+                format!(
+                    "`{self}` has no connection left; raise its `max_connections`, or lower that of its clients"
+                ),
+                error,
+            ),
+            "26000" | "42P05" => refused(
+                format!(
+                    "`{self}` mixes up prepared statements, as a pooler in transaction mode does; set `pooled(true)`, or `statement-cache-capacity=0` in the URL"
+                ),
+                error,
+            ),
+            _ if speaks_of_the_statement(code) => refused(format!("a statement on `{self}` failed"), error),
+            _ => unavailable(format!("a statement on `{self}` failed"), error),
+        }
+    }
+
+    fn missing_privilege(&self, text: &str, error: sqlx::Error) -> StoreError {
+        let Self { user, names, .. } = self;
+        let (event, meta) = (names.table("outbox_event"), names.table("outbox_meta"));
+        let has = |name: &str| text.contains(&format!("{}{name}", names.prefix()));
+        let grant = if has("outbox_meta") {
+            format!("GRANT SELECT ON {meta} TO {user}")
+        } else if has("outbox_event_seq_seq") {
+            format!("GRANT SELECT ON SEQUENCE {} TO {user}", names.table("outbox_event_seq_seq"))
+        } else if has("outbox_event") {
+            format!(
+                "GRANT INSERT ON {event} TO {user}` to a writer, `GRANT SELECT, UPDATE, DELETE ON {event} TO {user}` to a relay or an operator, `"
+            )
+        } else if let Some(schema) = names.schema() {
+            format!("GRANT USAGE ON SCHEMA {schema} TO {user}")
+        } else {
+            format!("GRANT CREATE, USAGE ON SCHEMA public TO {user}")
+        };
+        let grant = format!("give `{grant}`").replace(", ``", "");
+        refused(format!("the role `{user}` lacks a privilege on `{self}`; {grant}"), error)
+    }
+
+    /// What a commit that failed with `error` answers.
+    pub(crate) fn commit(&self, error: sqlx::Error) -> CommitError {
+        // An error of the transaction is an answer, and the answer is no. Who ends the session says nothing
+        // about what it did before.
+        let is_certain = postgres(&error)
+            .is_some_and(|said| said.severity() == PgSeverity::Error && said.code() != "40003");
+        if is_certain {
+            let reason = format!("`{self}` refused the commit");
+            return CommitError::RolledBack { reason, source: Some(Box::new(error)) };
+        }
+        let reason = format!("the answer of `{self}` was lost");
+        CommitError::Unknown { reason, source: Some(Box::new(error)) }
+    }
+
+    /// Why no connection could be made.
+    pub(crate) fn connect(&self, error: sqlx::Error) -> StoreError {
+        let Self { server, database, user, .. } = self;
+        match &error {
+            sqlx::Error::Configuration(reason) => StoreError::Config(format!("`{self}`: {reason}")),
+            sqlx::Error::Tls(_) => refused(
+                format!(
+                    "no encrypted connection to `{server}` can be made; switch TLS on there, or change `sslmode` in the URL"
+                ),
+                error,
+            ),
+            sqlx::Error::Io(_) => unavailable(
+                format!("`{server}` cannot be reached; see whether it runs, and correct the URL"),
+                error,
+            ),
+            _ => match postgres(&error).map(|said| said.code().to_owned()).as_deref() {
+                Some("28P01") => refused(
+                    format!("the password of `{user}` at `{server}` is wrong; correct the URL"),
+                    error,
+                ),
+                Some("28000") => refused(
+                    format!(
+                        "`{server}` does not let `{user}` in like this; see its `pg_hba.conf`, and whether it wants `sslmode=require`"
+                    ),
+                    error,
+                ),
+                Some("3D000") => refused(
+                    format!("there is no database `{database}` at `{server}`; create it, or correct the URL"),
+                    error,
+                ),
+                _ => self.store(error),
+            },
+        }
+    }
+
+    /// The server did not answer at all.
+    pub(crate) fn silent(&self, patience: Duration) -> StoreError {
+        let server = &self.server;
+        StoreError::unavailable(format!(
+            "`{server}` did not answer within {patience:?}; see whether it runs, and correct the URL"
+        ))
+    }
+}
+
+impl std::fmt::Display for Place {
+    /// `host:port/database`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.server, self.database)
+    }
+}
+
+/// Whether the whole statement was rolled back because of another one, so that the same may pass now.
+pub(crate) fn is_collision(error: &sqlx::Error) -> bool {
+    matches!(code(error), Some("40001" | "40P01"))
+}
+
+/// Whether the connection is gone, as opposed to an answer that was an error.
+pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
+    match postgres(error) {
+        Some(said) => said.severity() != PgSeverity::Error,
+        None => matches!(error, sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_)),
+    }
+}
+
+/// Classes of errors that are about the statement itself: data, constraints, syntax, features, raised by hand.
+/// All else may pass.
+fn speaks_of_the_statement(code: &str) -> bool {
+    ["0A", "21", "22", "23", "42", "44", "P0"].iter().any(|class| code.starts_with(class))
+}
+
+fn code(error: &sqlx::Error) -> Option<&str> {
+    postgres(error).map(PgDatabaseError::code)
+}
+
+fn postgres(error: &sqlx::Error) -> Option<&PgDatabaseError> {
+    error.as_database_error()?.try_downcast_ref()
+}
+
+fn unavailable(reason: String, source: sqlx::Error) -> StoreError {
+    StoreError::Unavailable { reason, source: Some(Box::new(source)) }
+}
+
+fn refused(reason: String, source: sqlx::Error) -> StoreError {
+    StoreError::Refused { reason, source: Some(Box::new(source)) }
+}

@@ -1,0 +1,209 @@
+//! Connections of the store's own, each used by one step at a time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pillarbox::BoxFuture;
+use pillarbox::store::StoreError;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqlSafeStr, SqlStr};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::fault::{self, Place};
+
+/// A connection that was not used for this long is asked whether it is still there.
+const ASK_AFTER: Duration = Duration::from_secs(1);
+
+/// Time for the server's own limits to be heard of, before a silent connection is given up.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How often a statement is tried that others stood in the way of.
+const TRIES: u32 = 3;
+
+/// Whatever the role's defaults are. Sorting, scanning and joining in bulk are never right for statements that
+/// each touch a batch of rows by an index, and statistics of a queue are always out of date; so plans depend
+/// neither on statistics nor on parameters. Costs that are high by decree would call the compiler: no `jit`.
+const SETTINGS: [(&str, &str); 9] = [
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_sort", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("jit", "off"),
+    ("idle_in_transaction_session_timeout", "60s"),
+    ("default_transaction_deferrable", "off"),
+];
+
+/// How connections are made, for all lanes of a store.
+pub(crate) struct Line {
+    pub(crate) place: Place,
+    pub(crate) options: PgConnectOptions,
+    /// Whether a pooler may hand every transaction to another session.
+    pub(crate) pooled: bool,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) statement_timeout: Duration,
+    pub(crate) lock_timeout: Duration,
+}
+
+impl Line {
+    /// A connection, with nothing set on it.
+    pub(crate) async fn connect(&self) -> Result<PgConnection, StoreError> {
+        match timeout(self.connect_timeout, self.options.connect()).await {
+            Ok(connected) => connected.map_err(|error| self.place.connect(error)),
+            Err(_) => Err(self.place.silent(self.connect_timeout)),
+        }
+    }
+
+    /// How long a step may take before its connection counts as lost.
+    fn patience(&self) -> Duration {
+        self.statement_timeout.saturating_add(GRACE)
+    }
+
+    fn settings(&self, set: &str, also: &[(&str, &str)]) -> String {
+        let [statement, lock] = [self.statement_timeout, self.lock_timeout].map(milliseconds);
+        let limits = [("statement_timeout", statement.as_str()), ("lock_timeout", lock.as_str())];
+        let settings = SETTINGS.iter().chain(also).chain(&limits);
+        settings.map(|(name, value)| format!("{set} {name} = '{value}';")).collect()
+    }
+}
+
+/// 0 would switch a limit off.
+fn milliseconds(limit: Duration) -> String {
+    limit.as_millis().clamp(1, i32::MAX as u128).to_string()
+}
+
+/// One connection, opened when it is needed, behind a gate that lets one step in at a time.
+pub(crate) struct Lane {
+    gate: Semaphore,
+    idle: Mutex<Option<Idle>>,
+    /// What makes a session ours; sent once, or before every transaction where sessions are not ours to keep.
+    prelude: SqlStr,
+    is_pooled: bool,
+}
+
+struct Idle {
+    connection: PgConnection,
+    since: Instant,
+}
+
+impl Lane {
+    /// A lane of `line` with further settings.
+    pub(crate) fn new(line: &Line, also: &[(&str, &str)]) -> Self {
+        let prelude = if line.pooled {
+            let settings = line.settings("SET LOCAL", also);
+            format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}")
+        } else {
+            let settings = line.settings("SET", also);
+            format!(
+                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}"
+            )
+        };
+        Self {
+            gate: Semaphore::new(1),
+            idle: Mutex::new(None),
+            prelude: AssertSqlSafe(prelude).into_sql_str(),
+            is_pooled: line.pooled,
+        }
+    }
+
+    /// Runs statements, together in one transaction or each by itself.
+    pub(crate) async fn run<T, W>(&self, line: &Line, together: bool, work: W) -> Result<T, StoreError>
+    where
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        let _turn = match timeout(line.patience(), self.gate.acquire()).await {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(_)) => return Err(StoreError::unavailable("the store is closed")),
+            Err(_) => return Err(StoreError::unavailable("earlier steps of this process take too long")),
+        };
+        let mut tries = 1;
+        loop {
+            let mut connection = self.connection(line).await?;
+            let attempt = self.attempt(&mut connection, together, &work);
+            match timeout(line.patience(), attempt).await {
+                Ok(Ok(value)) => {
+                    self.park(connection);
+                    return Ok(value);
+                }
+                // An error may leave a transaction behind; only a new connection is certain to have none.
+                Ok(Err(error)) => {
+                    close(connection).await;
+                    if !fault::is_collision(&error) || tries == TRIES {
+                        return Err(line.place.store(error));
+                    }
+                    tries += 1;
+                }
+                Err(_) => return Err(line.place.silent(line.patience())),
+            }
+        }
+    }
+
+    async fn attempt<T, W>(
+        &self,
+        connection: &mut PgConnection,
+        together: bool,
+        work: &W,
+    ) -> Result<T, sqlx::Error>
+    where
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        let mut tx = match (self.is_pooled, together) {
+            (true, _) => connection.begin_with(self.prelude.clone()).await?,
+            (false, true) => connection.begin().await?,
+            (false, false) => return work(connection).await,
+        };
+        let value = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(value)
+    }
+
+    /// The connection, if it is still there, or a new one.
+    async fn connection(&self, line: &Line) -> Result<PgConnection, StoreError> {
+        let idle = self.idle().take();
+        if let Some(Idle { mut connection, since }) = idle {
+            if since.elapsed() < ASK_AFTER {
+                return Ok(connection);
+            }
+            if matches!(timeout(GRACE, connection.ping()).await, Ok(Ok(()))) {
+                return Ok(connection);
+            }
+        }
+        let mut connection = line.connect().await?;
+        if !self.is_pooled {
+            let set = sqlx::raw_sql(self.prelude.clone()).execute(&mut connection);
+            match timeout(line.patience(), set).await {
+                Ok(set) => set.map_err(|error| line.place.connect(error))?,
+                Err(_) => return Err(line.place.silent(line.patience())),
+            };
+        }
+        Ok(connection)
+    }
+
+    fn park(&self, connection: PgConnection) {
+        *self.idle() = Some(Idle { connection, since: Instant::now() });
+    }
+
+    /// Waits for the step that runs, and closes the connection.
+    pub(crate) async fn close(&self) {
+        let turn = self.gate.acquire().await;
+        self.gate.close();
+        let idle = self.idle().take();
+        if let Some(Idle { connection, .. }) = idle {
+            close(connection).await;
+        }
+        drop(turn);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes leave of the server, if it listens.
+async fn close(connection: PgConnection) {
+    if let Ok(Err(error)) = timeout(GRACE, connection.close()).await {
+        tracing::debug!(%error, "a connection could not be closed");
+    }
+}

@@ -1,0 +1,101 @@
+//! Rows as they come from the table.
+
+use std::time::Duration;
+
+use pillarbox::store::{Lease, Status, StoredEvent, Taken, Token};
+use pillarbox::{Event, EventParts, Headers, Payload, Timestamp};
+use sqlx::postgres::PgRow;
+use sqlx::{Decode, Postgres, Row, Type};
+
+use crate::time::Instant;
+
+/// The row of an event that is handed out under `token`.
+pub(crate) fn taken(row: &PgRow, token: Token) -> Result<Taken, sqlx::Error> {
+    let lease = Lease {
+        seq: row.try_get("seq")?,
+        token,
+        attempts: count(row, "attempts")?,
+        starts: count(row, "starts")?,
+    };
+    let now: Instant = row.try_get("now")?;
+    Ok(Taken {
+        lease,
+        event_id: row.try_get("event_id")?,
+        created_at: time(row, "created_at")?,
+        due_for: Duration::from_micros(now.micros_since(row.try_get("due_at")?)),
+        event: event(row),
+    })
+}
+
+/// The row of an event as an operator sees it.
+pub(crate) fn stored(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
+    let status = i64::from(row.try_get::<i16, _>("status")?);
+    let done_at: Option<Instant> = row.try_get("done_at")?;
+    Ok(StoredEvent {
+        seq: row.try_get("seq")?,
+        event_id: row.try_get("event_id")?,
+        status: Status::from_code(status).ok_or(status),
+        attempts: count(row, "attempts")?,
+        starts: count(row, "starts")?,
+        created_at: time(row, "created_at")?,
+        due_at: time(row, "due_at")?,
+        available_at: time(row, "available_at")?,
+        done_at: done_at.map(Timestamp::from),
+        locked_by: row.try_get("locked_by")?,
+        last_error: row.try_get("last_error")?,
+        reason: row.try_get("reason")?,
+        event: event(row),
+    })
+}
+
+fn event(row: &PgRow) -> Result<Event, String> {
+    let payload = match json(row, "payload")? {
+        Some(json) => Payload::Json(json.to_owned()),
+        None => Payload::Bytes(column(row, "payload_bytes")?),
+    };
+    Ok(Event::restore(EventParts {
+        id: column(row, "event_id")?,
+        event_type: column(row, "event_type")?,
+        aggregate_type: column(row, "aggregate_type")?,
+        aggregate_id: column(row, "aggregate_id")?,
+        key: column(row, "event_key")?,
+        tenant_id: column(row, "tenant_id")?,
+        occurred_at: column::<Instant>(row, "occurred_at")?.into(),
+        headers: headers(row, "headers")?,
+        context: headers(row, "context")?,
+        payload,
+    }))
+}
+
+fn headers(row: &PgRow, name: &str) -> Result<Headers, String> {
+    Headers::from_json(json(row, name)?).map_err(|error| unreadable(name, error))
+}
+
+/// The text of a JSON column. Its type is not checked, because the driver does not take `json` for text.
+fn json<'r>(row: &'r PgRow, name: &str) -> Result<Option<&'r str>, String> {
+    row.try_get_unchecked(name).map_err(|error| unreadable(name, error))
+}
+
+/// A value, or a reason that names the column.
+fn column<'r, T>(row: &'r PgRow, name: &str) -> Result<T, String>
+where
+    T: Decode<'r, Postgres> + Type<Postgres>,
+{
+    row.try_get(name).map_err(|error| match error {
+        sqlx::Error::ColumnDecode { source, .. } => unreadable(name, source),
+        other => unreadable(name, other),
+    })
+}
+
+fn unreadable(name: &str, error: impl std::fmt::Display) -> String {
+    format!("the column `{name}` cannot be read: {error}")
+}
+
+fn count(row: &PgRow, name: &str) -> Result<u32, sqlx::Error> {
+    let count: i32 = row.try_get(name)?;
+    Ok(count.max(0).unsigned_abs())
+}
+
+fn time(row: &PgRow, name: &str) -> Result<Timestamp, sqlx::Error> {
+    row.try_get::<Instant, _>(name).map(Timestamp::from)
+}

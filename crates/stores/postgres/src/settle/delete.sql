@@ -1,0 +1,6 @@
+DELETE FROM outbox_event AS event
+USING unnest($1::bigint[], $2::bigint[]) AS settled (seq, token)
+WHERE event.seq = settled.seq
+    AND event.token = settled.token
+    AND event.status IN (0, 2)
+RETURNING settled.seq, settled.token;

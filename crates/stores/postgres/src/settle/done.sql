@@ -1,0 +1,13 @@
+UPDATE outbox_event AS event
+SET
+    status = 1,
+    done_at = statement_timestamp(),
+    reason = NULL,
+    locked_by = NULL,
+    locked_at = NULL,
+    token = NULL
+FROM unnest($1::bigint[], $2::bigint[]) AS settled (seq, token)
+WHERE event.seq = settled.seq
+    AND event.token = settled.token
+    AND event.status IN (0, 2)
+RETURNING settled.seq, settled.token;

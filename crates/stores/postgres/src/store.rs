@@ -1,0 +1,163 @@
+//! The store, and how its steps run.
+
+use std::sync::Arc;
+
+use pillarbox::BoxFuture;
+use pillarbox::store::StoreError;
+use pillarbox_sql::canonical::Tables;
+use pillarbox_sql::{Names, to_its_end};
+use sqlx::SqlStr;
+use sqlx::postgres::{PgArguments, PgConnection, PgPool, Postgres};
+
+use crate::PostgresOptions;
+use crate::lane::{Lane, Line};
+use crate::migration;
+use crate::statements::Statements;
+use crate::wake::Listening;
+
+/// An outbox in a PostgreSQL database. Clones are handles to one store.
+///
+/// It keeps up to five connections of its own, opened when they are needed, beside the pool that
+/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes, one that settles, one that reads back and
+/// notifies, one for operators, one that listens. All need a tokio runtime.
+///
+/// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own. The
+/// exception is [`insert`](pillarbox::store::TxStore::insert), which runs on a connection of yours.
+#[derive(Clone)]
+pub struct PostgresStore {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// A statement with its parameters.
+pub(crate) type Query = sqlx::query::Query<'static, Postgres, PgArguments>;
+
+/// What all clones share.
+pub(crate) struct Inner {
+    pub(crate) line: Line,
+    pub(crate) statements: Statements,
+    pub(crate) pool: PgPool,
+    pub(crate) owns_pool: bool,
+    pub(crate) listening: Option<Listening>,
+    pub(crate) taking: Lane,
+    pub(crate) settling: Lane,
+    pub(crate) hot: Lane,
+    pub(crate) operating: Lane,
+}
+
+impl PostgresStore {
+    /// Connects to the database at a URL (`postgres://user:password@host:5432/database`) with the defaults of
+    /// [`PostgresOptions`]; nothing is migrated.
+    ///
+    /// Fails with [`StoreError::NewerSchema`] if the tables are newer than this program.
+    pub async fn connect(url: impl Into<String>) -> Result<Self, StoreError> {
+        Self::options(url).connect().await
+    }
+
+    /// Starts options for the database at a URL.
+    pub fn options(url: impl Into<String>) -> PostgresOptions {
+        PostgresOptions::of_url(url.into())
+    }
+
+    /// Uses `pool` for transactions, and connections made with its options for everything else.
+    ///
+    /// The pool stays yours: [`close`](Self::close) leaves it open. For other than the default options see
+    /// [`options_of_pool`](Self::options_of_pool).
+    pub async fn from_pool(pool: PgPool) -> Result<Self, StoreError> {
+        Self::options_of_pool(pool).connect().await
+    }
+
+    /// Starts options for the database that `pool` is connected to.
+    pub fn options_of_pool(pool: PgPool) -> PostgresOptions {
+        PostgresOptions::of_pool(pool)
+    }
+
+    /// The pool whose connections serve [`begin`](pillarbox::store::TxStore::begin), for statements of yours.
+    pub fn pool(&self) -> &PgPool {
+        &self.inner.pool
+    }
+
+    /// Where the tables of this outbox are.
+    pub fn names(&self) -> &Names {
+        self.inner.line.place.names()
+    }
+
+    /// Brings the outbox tables to the newest version that this program knows, and returns it.
+    ///
+    /// Creates them if there are none, and the schema too if one was set that does not exist. Several processes
+    /// may do this at once. [`migrations_sql`](crate::migrations_sql) has the same for a tool of yours.
+    pub async fn migrate(&self) -> Result<u32, StoreError> {
+        migration::migrate(self).await
+    }
+
+    /// The version of the outbox tables, if this program can work with it.
+    ///
+    /// Fails with [`StoreError::NotMigrated`], [`StoreError::OlderSchema`] or [`StoreError::NewerSchema`].
+    pub async fn check(&self) -> Result<u32, StoreError> {
+        migration::judge(migration::version(self).await?)
+    }
+
+    /// Waits for steps that run and closes the connections; later calls answer that the store is closed.
+    ///
+    /// A pool that was given to [`from_pool`](Self::from_pool) stays open.
+    pub async fn close(&self) {
+        let inner = &self.inner;
+        if let Some(listening) = &inner.listening {
+            listening.close();
+        }
+        tokio::join!(
+            inner.taking.close(),
+            inner.settling.close(),
+            inner.hot.close(),
+            inner.operating.close()
+        );
+        if inner.owns_pool {
+            inner.pool.close().await;
+        }
+    }
+
+    /// Runs one statement, which commits by itself, to its end on one of the store's own connections.
+    pub(crate) async fn run<T, W>(&self, lane: fn(&Inner) -> &Lane, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
+    {
+        self.step(lane, false, work).await
+    }
+
+    /// Runs statements to their end; in one transaction, if they belong `together`.
+    pub(crate) async fn step<T, W>(
+        &self,
+        lane: fn(&Inner) -> &Lane,
+        together: bool,
+        work: W,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
+    {
+        let inner = Arc::clone(&self.inner);
+        to_its_end(async move { lane(&inner).run(&inner.line, together, work).await }).await
+    }
+}
+
+impl Inner {
+    /// A statement, kept prepared by the session where sessions are ours.
+    pub(crate) fn query(&self, sql: &SqlStr) -> Query {
+        sqlx::query(sql.clone()).persistent(!self.line.pooled)
+    }
+}
+
+impl Tables for PostgresStore {
+    fn names(&self) -> &Names {
+        self.names()
+    }
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("database", &format_args!("{}", self.inner.line.place))
+            .field("names", self.names())
+            .finish_non_exhaustive()
+    }
+}

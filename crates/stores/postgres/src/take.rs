@@ -1,0 +1,122 @@
+//! Handing out work, and finding what was written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox::store::{Batch, Found, StoreError, Take, Taken, Token};
+use pillarbox_sql::{check_lease, micros, rows};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::PostgresStore;
+use crate::row::taken;
+use crate::time::Instant;
+
+impl PostgresStore {
+    pub(crate) async fn take_events(&self, take: Take) -> Result<Batch, StoreError> {
+        check_lease(take.lease_for)?;
+        if take.limit == 0 {
+            return Ok(Batch::default());
+        }
+        let take = Arc::new(take);
+        let mut batch = self.claim(&take).await?;
+        if take.sweep && batch.events.len() < take.limit {
+            let swept = self.sweep(&take, take.limit - batch.events.len()).await?;
+            batch.events.extend(swept);
+        }
+        batch.next_due_in = match batch.next_due_in {
+            _ if batch.events.len() >= take.limit => None,
+            // What was handed out just now can be taken again, too, when its lease ends.
+            next if !batch.events.is_empty() => {
+                Some(next.map_or(take.lease_for, |next| next.min(take.lease_for)))
+            }
+            next => next,
+        };
+        Ok(batch)
+    }
+
+    async fn claim(&self, take: &Arc<Take>) -> Result<Batch, StoreError> {
+        let (inner, asked) = (Arc::clone(&self.inner), Arc::clone(take));
+        let claimed = self.run(
+            |inner| &inner.taking,
+            move |connection| {
+                let query = inner
+                    .query(&inner.statements.claim)
+                    .bind(rows(asked.limit))
+                    .bind(micros(asked.lease_for))
+                    .bind(asked.owner.to_string())
+                    .bind(asked.token.0)
+                    .bind(micros(asked.skip_recent))
+                    .bind(Instant::NEVER);
+                Box::pin(query.fetch_all(connection))
+            },
+        );
+        let claimed = claimed.await?;
+        self.batch(&claimed, take.token).map_err(|error| self.inner.line.place.store(error))
+    }
+
+    fn batch(&self, claimed: &[PgRow], token: Token) -> Result<Batch, sqlx::Error> {
+        let Some(first) = claimed.first() else { return Ok(Batch::default()) };
+        let now: Instant = first.try_get("now")?;
+        let next_due_at: Option<Instant> = first.try_get("next_due_at")?;
+        let next_due_in = next_due_at.map(|next| Duration::from_micros(next.micros_since(now)));
+        // A take that found nothing answers one row, without an event.
+        let is_empty = first.try_get::<Option<i64>, _>("seq")?.is_none();
+        let events = if is_empty { Vec::new() } else { in_order(claimed, token)? };
+        Ok(Batch { events, next_due_in })
+    }
+
+    /// Takes leases that end too late, as if they had ended.
+    async fn sweep(&self, take: &Arc<Take>, limit: usize) -> Result<Vec<Taken>, StoreError> {
+        let (inner, asked) = (Arc::clone(&self.inner), Arc::clone(take));
+        let swept = self.run(
+            |inner| &inner.taking,
+            move |connection| {
+                let query = inner
+                    .query(&inner.statements.sweep)
+                    .bind(rows(limit))
+                    .bind(micros(asked.lease_for))
+                    .bind(asked.owner.to_string())
+                    .bind(asked.token.0);
+                Box::pin(query.fetch_all(connection))
+            },
+        );
+        let swept = swept.await?;
+        in_order(&swept, take.token).map_err(|error| self.inner.line.place.store(error))
+    }
+
+    pub(crate) async fn find_written(
+        &self,
+        token: Token,
+        event_ids: &[String],
+    ) -> Result<Vec<Found>, StoreError> {
+        let (inner, asked) = (Arc::clone(&self.inner), Arc::new(event_ids.to_vec()));
+        let rows = self.run(
+            |inner| &inner.hot,
+            move |connection| {
+                let query = inner.query(&inner.statements.read_back).bind(&*asked).bind(token.0);
+                Box::pin(query.fetch_all(connection))
+            },
+        );
+        let found = rows.await?.iter().map(found).collect::<Result<_, _>>();
+        found.map_err(|error| self.inner.line.place.store(error))
+    }
+}
+
+/// Taken rows, the earliest available first. RETURNING promises no order.
+fn in_order(rows: &[PgRow], token: Token) -> Result<Vec<Taken>, sqlx::Error> {
+    let mut ranked = rows
+        .iter()
+        .map(|row| Ok((row.try_get("was_available_at")?, taken(row, token)?)))
+        .collect::<Result<Vec<(Instant, Taken)>, sqlx::Error>>()?;
+    ranked.sort_by_key(|(available_at, taken)| (*available_at, taken.lease.seq));
+    Ok(ranked.into_iter().map(|(_, taken)| taken).collect())
+}
+
+fn found(row: &PgRow) -> Result<Found, sqlx::Error> {
+    Ok(Found {
+        event_id: row.try_get("event_id")?,
+        seq: row.try_get("seq")?,
+        created_at: row.try_get::<Instant, _>("created_at")?.into(),
+    })
+}

@@ -1,0 +1,144 @@
+//! One statement for many events.
+
+use pillarbox::store::{Birth, InsertError};
+use pillarbox::{Event, Payload, Schedule, partition_of};
+use pillarbox_sql::{check_lease, chunks, micros, repeated_id};
+use sqlx::postgres::{PgConnection, PgDatabaseError};
+
+use crate::store::{Inner, Query};
+use crate::time::Instant;
+
+pub(super) async fn insert(
+    inner: &Inner,
+    connection: &mut PgConnection,
+    events: &[Event],
+    birth: Option<&Birth>,
+) -> Result<(), InsertError> {
+    if let Some(birth) = birth {
+        check_lease(birth.lease_for).map_err(InsertError::Store)?;
+    }
+    if let Some(id) = repeated_id(events) {
+        return Err(InsertError::DuplicateId { id });
+    }
+    for chunk in chunks(events) {
+        let query = match chunk {
+            // The commonest write, without the machinery for many rows.
+            [event] => insert_one(inner, event, birth),
+            _ => insert_many(inner, chunk, birth),
+        };
+        // A statement that fails takes the whole transaction along, and with it the chunks before.
+        query.execute(&mut *connection).await.map_err(|error| explain(inner, chunk, error))?;
+    }
+    Ok(())
+}
+
+fn insert_one(inner: &Inner, event: &Event, birth: Option<&Birth>) -> Query {
+    let row = Values::of(event, birth);
+    let birth = birth.filter(|_| row.lease_for.is_some());
+    inner
+        .query(&inner.statements.insert_one)
+        .bind(event.id())
+        .bind(event.event_type())
+        .bind(event.aggregate_type())
+        .bind(event.aggregate_id())
+        .bind(event.tenant_id())
+        .bind(event.key())
+        .bind(row.partition)
+        .bind(row.occurred_at)
+        .bind(row.headers)
+        .bind(row.context)
+        .bind(row.json)
+        .bind(row.bytes)
+        .bind(row.due_at)
+        .bind(row.due_in)
+        .bind(row.lease_for)
+        .bind(birth.map(|birth| birth.owner.to_string()))
+        .bind(birth.map(|birth| birth.token.0))
+}
+
+fn insert_many(inner: &Inner, events: &[Event], birth: Option<&Birth>) -> Query {
+    let rows: Vec<Values<'_>> = events.iter().map(|event| Values::of(event, birth)).collect();
+    inner
+        .query(&inner.statements.insert)
+        .bind(column(events, Event::id))
+        .bind(column(events, Event::event_type))
+        .bind(column(events, Event::aggregate_type))
+        .bind(column(events, Event::aggregate_id))
+        .bind(column(events, Event::tenant_id))
+        .bind(column(events, Event::key))
+        .bind(column(&rows, |row| row.partition))
+        .bind(column(&rows, |row| row.occurred_at))
+        .bind(column(&rows, |row| row.headers.as_deref()))
+        .bind(column(&rows, |row| row.context.as_deref()))
+        .bind(column(&rows, |row| row.json))
+        .bind(column(&rows, |row| row.bytes))
+        .bind(column(&rows, |row| row.due_at))
+        .bind(column(&rows, |row| row.due_in))
+        .bind(column(&rows, |row| row.lease_for))
+        .bind(birth.map(|birth| birth.owner.to_string()))
+        .bind(birth.map(|birth| birth.token.0))
+}
+
+fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
+    rows.iter().map(value).collect()
+}
+
+/// What is bound of an event beside its names.
+struct Values<'a> {
+    partition: Option<i16>,
+    occurred_at: Instant,
+    headers: Option<String>,
+    context: Option<String>,
+    json: Option<&'a str>,
+    bytes: Option<&'a [u8]>,
+    due_at: Option<Instant>,
+    due_in: i64,
+    /// Of rows that are leased from birth: delayed ones are not.
+    lease_for: Option<i64>,
+}
+
+impl<'a> Values<'a> {
+    fn of(event: &'a Event, birth: Option<&Birth>) -> Self {
+        let (json, bytes) = match event.payload() {
+            Payload::Json(text) => (Some(text.as_str()), None),
+            Payload::Bytes(bytes) => (None, Some(bytes.as_slice())),
+        };
+        let (due_at, due_in) = match event.schedule() {
+            Schedule::Now => (None, 0),
+            Schedule::After(delay) => (None, micros(delay)),
+            Schedule::At(at) => (Some(at.into()), 0),
+        };
+        let is_born = event.schedule() == Schedule::Now;
+        Self {
+            partition: event.key().map(|key| i16::from(partition_of(key))),
+            occurred_at: event.occurred_at().into(),
+            headers: event.headers().to_json(),
+            context: event.context().to_json(),
+            json,
+            bytes,
+            due_at,
+            due_in,
+            lease_for: birth.filter(|_| is_born).map(|birth| micros(birth.lease_for)),
+        }
+    }
+}
+
+/// Which id was repeated, if that was it. The transaction has failed, so nobody can be asked; but the server
+/// tells the id, unless the role may not read it.
+fn explain(inner: &Inner, events: &[Event], error: sqlx::Error) -> InsertError {
+    let said = error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
+    let Some(said) = said.filter(|said| said.code() == "23505") else {
+        return InsertError::Store(inner.line.place.store(error));
+    };
+    let detail = said.detail().unwrap_or_default();
+    let told = events.iter().map(Event::id).filter(|id| detail.contains(&format!("=({id})")));
+    let id = match (told.max_by_key(|id| id.len()), events) {
+        (Some(id), _) => id.to_owned(),
+        (None, [event]) => event.id().to_owned(),
+        (None, events) => {
+            let ids: Vec<&str> = events.iter().map(Event::id).collect();
+            ids.join("` or `")
+        }
+    };
+    InsertError::DuplicateId { id }
+}

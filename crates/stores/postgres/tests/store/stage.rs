@@ -1,0 +1,116 @@
+//! Where the tests play: a schema of its own for each.
+
+use std::sync::Arc;
+
+use pillarbox::Runtime;
+use pillarbox_postgres::{PostgresOptions, PostgresStore};
+use pillarbox_testkit::acceptance::Stage;
+use pillarbox_testkit::conformance::StoreHarness;
+use pillarbox_testkit::servers::{Fresh, unique_name};
+use sqlx::postgres::{PgConnection, Postgres};
+use sqlx::{AssertSqlSafe, Connection, Executor, Transaction};
+
+/// A migrated outbox in a schema that is dropped with it.
+pub(crate) struct PostgresStage {
+    pub(crate) url: String,
+    pub(crate) schema: String,
+    pub(crate) store: Arc<PostgresStore>,
+}
+
+impl PostgresStage {
+    /// A stage whose stores are connected as `change` says.
+    pub(crate) async fn with(url: &str, change: impl FnOnce(PostgresOptions) -> PostgresOptions) -> Self {
+        let schema = unique_name();
+        let store = change(PostgresStore::options(url).schema(&schema)).connect().await.unwrap();
+        store.migrate().await.unwrap();
+        Self { url: url.to_owned(), schema, store: Arc::new(store) }
+    }
+
+    /// Options for another store on the same tables.
+    pub(crate) fn options(&self) -> PostgresOptions {
+        PostgresStore::options(&self.url).schema(&self.schema)
+    }
+
+    /// A connection of the user's own, which finds the tables without a schema.
+    pub(crate) async fn connection(&self) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let schema = &self.schema;
+        connection.execute(AssertSqlSafe(format!("SET search_path = {schema}"))).await.unwrap();
+        connection
+    }
+
+    /// Executes statements on a connection of the user's own, and returns how many rows were affected.
+    pub(crate) async fn execute(&self, sql: impl Into<String>) -> u64 {
+        let sql = AssertSqlSafe(sql.into());
+        sqlx::raw_sql(sql).execute(&mut self.connection().await).await.unwrap().rows_affected()
+    }
+
+    async fn update(&self, change: &str, event_id: &str) {
+        let sql = format!("UPDATE outbox_event SET {change} WHERE event_id = '{event_id}'");
+        assert_eq!(self.execute(sql).await, 1);
+    }
+}
+
+impl Fresh for PostgresStage {
+    async fn fresh(url: &str) -> Self {
+        Self::with(url, |options| options).await
+    }
+
+    async fn clean(self) {
+        self.store.close().await;
+        self.execute(format!("DROP SCHEMA {} CASCADE", self.schema)).await;
+    }
+}
+
+impl StoreHarness for PostgresStage {
+    type Store = PostgresStore;
+    type Savepoint = ();
+
+    fn store(&self) -> &Arc<PostgresStore> {
+        &self.store
+    }
+
+    async fn elsewhere(&self) -> Option<Arc<PostgresStore>> {
+        Some(Arc::new(self.options().connect().await.unwrap()))
+    }
+
+    async fn open(&self) -> Transaction<'static, Postgres> {
+        self.store.pool().begin().await.unwrap()
+    }
+
+    async fn commit(&self, tx: Transaction<'static, Postgres>) {
+        tx.commit().await.unwrap();
+    }
+
+    async fn rollback(&self, tx: Transaction<'static, Postgres>) {
+        tx.rollback().await.unwrap();
+    }
+
+    async fn savepoint(&self, connection: &mut PgConnection) {
+        connection.execute("SAVEPOINT here").await.unwrap();
+    }
+
+    async fn rollback_to(&self, connection: &mut PgConnection, (): ()) {
+        connection.execute("ROLLBACK TO here").await.unwrap();
+    }
+
+    async fn corrupt(&self, event_id: &str) {
+        self.update("headers = '[]'", event_id).await;
+    }
+
+    async fn push_lease_into_future(&self, event_id: &str) {
+        self.update("available_at = available_at + interval '2 hours'", event_id).await;
+    }
+}
+
+impl Stage for PostgresStage {
+    type Store = PostgresStore;
+
+    fn store(&self) -> PostgresStore {
+        PostgresStore::clone(&self.store)
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::tokio()
+    }
+}
