@@ -1,0 +1,256 @@
+//! What operators ask.
+
+use std::sync::Arc;
+
+use pillarbox::BoxFuture;
+use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
+use pillarbox_sql::rows;
+use sqlx::Row;
+use sqlx::mysql::{MySqlConnection, MySqlRow};
+
+use crate::MySqlStore;
+use crate::migration::by_name;
+use crate::row::{event_id, stored, wait};
+use crate::statements::{MOST_LISTED, MySqlQuery, Statements, bind_list};
+use crate::time::delay;
+
+impl Administration for MySqlStore {
+    fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
+        let stats = self.inner.statements.stats.clone();
+        Box::pin(self.run(
+            |inner| &inner.operating,
+            move |connection| {
+                let query = sqlx::query(stats.clone());
+                Box::pin(async move { counted(&query.fetch_one(connection).await?) })
+            },
+        ))
+    }
+
+    fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            let highest = self.run(
+                |inner| &inner.operating,
+                move |connection| {
+                    let query = by_name(&inner, &inner.statements.highest, "outbox_event");
+                    Box::pin(async move {
+                        let row = query.fetch_optional(connection).await?;
+                        row.map(|row| row.try_get::<Option<i64>, _>(0)).transpose()
+                    })
+                },
+            );
+            match highest.await? {
+                None => Err(StoreError::NotMigrated),
+                Some(highest) => Ok(highest.unwrap_or(0)),
+            }
+        })
+    }
+
+    fn find<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        let (find, event_id) = (self.inner.statements.find.clone(), event_id.to_owned());
+        let query = move || sqlx::query(find.clone()).bind(event_id.clone());
+        Box::pin(async move { Ok(self.list(query).await?.pop()) })
+    }
+
+    fn find_by_aggregate<'a>(
+        &'a self,
+        aggregate_id: &'a str,
+        page: Page,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>> {
+        let (find, aggregate_id) = (self.inner.statements.find_by_aggregate.clone(), aggregate_id.to_owned());
+        Box::pin(self.list(move || {
+            sqlx::query(find.clone()).bind(aggregate_id.clone()).bind(page.after).bind(rows(page.limit))
+        }))
+    }
+
+    fn dead(&self, page: Page) -> BoxFuture<'_, Result<Vec<StoredEvent>, StoreError>> {
+        let list_dead = self.inner.statements.list_dead.clone();
+        Box::pin(self.list(move || sqlx::query(list_dead.clone()).bind(page.after).bind(rows(page.limit))))
+    }
+
+    fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>> {
+        let (inner, selection) = (Arc::clone(&self.inner), Arc::new(selection.clone()));
+        Box::pin(self.run_together(
+            |inner| &inner.operating,
+            move |connection| {
+                let (inner, selection) = (Arc::clone(&inner), Arc::clone(&selection));
+                Box::pin(async move { replay(connection, &inner.statements, &selection).await })
+            },
+        ))
+    }
+
+    fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
+        let (inner, selection) = (Arc::clone(&self.inner), Arc::new(selection.clone()));
+        Box::pin(async move {
+            let discarded = self.run_together(
+                |inner| &inner.operating,
+                move |connection| {
+                    let (inner, selection) = (Arc::clone(&inner), Arc::clone(&selection));
+                    Box::pin(async move { discard(connection, &inner.statements, &selection).await })
+                },
+            );
+            let ids = discarded.await?;
+            for id in &ids {
+                tracing::info!(event_id = %id, "discarded a dead event");
+            }
+            Ok(ids)
+        })
+    }
+
+    fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        Box::pin(self.purge_step(purge))
+    }
+}
+
+impl MySqlStore {
+    async fn list(
+        &self,
+        query: impl Fn() -> MySqlQuery<'static> + Send + Sync + 'static,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let listed = self.run(
+            |inner| &inner.operating,
+            move |connection| {
+                let query = query();
+                Box::pin(async move { query.fetch_all(connection).await })
+            },
+        );
+        let events = listed.await?.iter().map(stored).collect::<Result<_, _>>();
+        events.map_err(|error| self.inner.line.place.store(error))
+    }
+
+    /// Looks at a run of rows without a lock, and locks only if one of them goes.
+    async fn purge_step(&self, purge: Purge) -> Result<Purged, StoreError> {
+        let older_than = delay(purge.older_than);
+        let statement = self.inner.statements.purge_window.clone();
+        let window = self.run(
+            |inner| &inner.operating,
+            move |connection| {
+                let query = sqlx::query(statement.clone())
+                    .bind(older_than)
+                    .bind(older_than)
+                    .bind(purge.dead_too)
+                    .bind(older_than)
+                    .bind(purge.after)
+                    .bind(rows(purge.limit));
+                Box::pin(async move { Window::read(&query.fetch_one(connection).await?) })
+            },
+        );
+        let window = window.await?;
+        let Some(last) = window.last else { return Ok(Purged { deleted: 0, next: None }) };
+        let deleted = if window.deletable > 0 { self.delete_up_to(last, purge).await? } else { 0 };
+        // Rows are written in the order of their numbers: behind a run of young ones all are young.
+        let is_last = window.examined < rows(purge.limit) || !window.is_old;
+        Ok(Purged { deleted, next: (!is_last).then_some(last) })
+    }
+
+    async fn delete_up_to(&self, last: i64, purge: Purge) -> Result<u64, StoreError> {
+        let older_than = delay(purge.older_than);
+        let statement = self.inner.statements.purge.clone();
+        let purged = self.run(
+            |inner| &inner.operating,
+            move |connection| {
+                let query = sqlx::query(statement.clone())
+                    .bind(purge.after)
+                    .bind(last)
+                    .bind(older_than)
+                    .bind(purge.dead_too)
+                    .bind(older_than);
+                Box::pin(async move { query.execute(connection).await })
+            },
+        );
+        Ok(purged.await?.rows_affected())
+    }
+}
+
+async fn replay(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    selection: &Selection,
+) -> Result<u64, sqlx::Error> {
+    match selection {
+        Selection::Numbers { from, to } => {
+            let query = sqlx::query(statements.replay_numbers.clone()).bind(from).bind(to);
+            Ok(query.execute(connection).await?.rows_affected())
+        }
+        Selection::Ids(ids) => {
+            let mut replayed = 0;
+            for ids in ids.chunks(MOST_LISTED) {
+                let query = bind_list(sqlx::query(statements.replay_ids.of(ids.len())), &texts(ids));
+                replayed += query.execute(&mut *connection).await?.rows_affected();
+            }
+            Ok(replayed)
+        }
+    }
+}
+
+/// Deletes what it has locked, as nothing here tells which rows a DELETE found.
+async fn discard(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    selection: &Selection,
+) -> Result<Vec<String>, sqlx::Error> {
+    let mut found = Vec::new();
+    match selection {
+        Selection::Numbers { from, to } => {
+            let query = sqlx::query(statements.dead_numbers.clone()).bind(from).bind(to);
+            found = query.fetch_all(&mut *connection).await?;
+        }
+        Selection::Ids(ids) => {
+            for ids in ids.chunks(MOST_LISTED) {
+                let query = bind_list(sqlx::query(statements.dead_ids.of(ids.len())), &texts(ids));
+                found.extend(query.fetch_all(&mut *connection).await?);
+            }
+        }
+    }
+    let mut numbers = found.iter().map(|row| row.try_get("seq")).collect::<Result<Vec<i64>, _>>()?;
+    numbers.sort_unstable();
+    for numbers in numbers.chunks(MOST_LISTED) {
+        let query = bind_list(sqlx::query(statements.discard.of(numbers.len())), numbers);
+        query.execute(&mut *connection).await?;
+    }
+    found.iter().map(event_id).collect()
+}
+
+fn texts(ids: &[String]) -> Vec<&str> {
+    ids.iter().map(String::as_str).collect()
+}
+
+fn counted(row: &MySqlRow) -> Result<Stats, sqlx::Error> {
+    let count = |name| row.try_get::<i64, _>(name).map(i64::unsigned_abs);
+    let (pending, retry, dead) = (count("pending")?, count("retry")?, count("dead")?);
+    let ends: (Option<i64>, Option<i64>) = (row.try_get("first")?, row.try_get("last")?);
+    let numbers = match ends {
+        (Some(first), Some(last)) => last.abs_diff(first) + 1,
+        _ => 0,
+    };
+    let oldest_due_in: Option<i64> = row.try_get("oldest_due_for")?;
+    Ok(Stats {
+        new: pending - retry,
+        retry,
+        dead,
+        done_estimate: numbers.saturating_sub(pending + dead),
+        oldest_due_for: match oldest_due_in {
+            Some(micros) if micros < 0 => None,
+            _ => wait(row, "oldest_due_for")?,
+        },
+    })
+}
+
+/// A run of rows that a purge looks at.
+struct Window {
+    examined: i64,
+    last: Option<i64>,
+    is_old: bool,
+    deletable: i64,
+}
+
+impl Window {
+    fn read(row: &MySqlRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            examined: row.try_get("examined")?,
+            last: row.try_get("last")?,
+            is_old: row.try_get::<Option<i64>, _>("is_old")? == Some(1),
+            deletable: row.try_get("deletable")?,
+        })
+    }
+}

@@ -1,0 +1,3 @@
+DELETE FROM outbox_event
+WHERE seq IN (?)
+    AND status = 3

@@ -1,0 +1,4 @@
+SELECT CAST(auto_increment AS SIGNED) - 1
+FROM information_schema.tables
+WHERE table_schema = COALESCE(?, DATABASE())
+    AND table_name = ?

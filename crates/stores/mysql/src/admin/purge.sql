@@ -1,0 +1,7 @@
+DELETE FROM outbox_event
+WHERE seq > ?
+    AND seq <= ?
+    AND (
+        (status = 1 AND done_at <= UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND)
+        OR (? AND status = 3 AND created_at <= UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND)
+    )

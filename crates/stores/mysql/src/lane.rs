@@ -1,0 +1,196 @@
+//! Connections of the store's own, each used by one step at a time.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pillarbox::BoxFuture;
+use pillarbox::store::StoreError;
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, SqlSafeStr, SqlStr};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::fault::{self, Place};
+
+/// A connection that was not used for this long is asked whether it is still there.
+const ASK_AFTER: Duration = Duration::from_secs(1);
+
+/// Time for the server's own limits to be heard of, before a silent connection is given up.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How often a step is tried that others stood in the way of.
+const TRIES: u32 = 5;
+
+/// How connections are made, for all lanes of a store.
+pub(crate) struct Line {
+    pub(crate) place: Place,
+    pub(crate) options: MySqlConnectOptions,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) statement_timeout: Duration,
+    pub(crate) lock_timeout: Duration,
+}
+
+impl Line {
+    /// A connection, with nothing set on it.
+    async fn connect(&self) -> Result<MySqlConnection, StoreError> {
+        match timeout(self.connect_timeout, self.options.connect()).await {
+            Ok(connected) => connected.map_err(|error| self.place.connect(error)),
+            Err(_) => Err(self.place.silent(self.connect_timeout)),
+        }
+    }
+
+    /// How long a step may take before its connection counts as lost.
+    fn patience(&self) -> Duration {
+        self.statement_timeout.saturating_add(GRACE)
+    }
+
+    /// What makes a session ours, whatever the server's defaults are. MySQL limits the time of reading
+    /// statements only, in milliseconds, and remembers the size of tables for a day unless it is told not to.
+    fn prelude(&self) -> SqlStr {
+        let statement_seconds = self.statement_timeout.as_secs_f64().clamp(0.001, 1e6);
+        let statement_millis = self.statement_timeout.as_millis().clamp(1, 1_000_000_000);
+        let lock_seconds = self.lock_timeout.as_secs().clamp(1, 1_000_000);
+        AssertSqlSafe(format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+            SET SESSION
+                /*M! max_statement_time = {statement_seconds}, */
+                /*!80017 max_execution_time = {statement_millis}, information_schema_stats_expiry = 0, */
+                innodb_lock_wait_timeout = {lock_seconds},
+                lock_wait_timeout = {lock_seconds},
+                time_zone = '+00:00',
+                sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
+                autocommit = 1"
+        ))
+        .into_sql_str()
+    }
+}
+
+/// One connection, opened when it is needed, behind a gate that lets one step in at a time.
+pub(crate) struct Lane {
+    gate: Semaphore,
+    idle: Mutex<Option<Idle>>,
+}
+
+struct Idle {
+    connection: MySqlConnection,
+    since: Instant,
+}
+
+impl Lane {
+    pub(crate) fn new() -> Self {
+        Self { gate: Semaphore::new(1), idle: Mutex::new(None) }
+    }
+
+    /// Runs statements that each commit by themselves, if they are together one that may be repeated.
+    pub(crate) async fn run<T, W>(&self, line: &Line, work: W) -> Result<T, StoreError>
+    where
+        W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        self.enter(line, false, work).await
+    }
+
+    /// Runs statements in one transaction.
+    pub(crate) async fn run_together<T, W>(&self, line: &Line, work: W) -> Result<T, StoreError>
+    where
+        W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        self.enter(line, true, work).await
+    }
+
+    async fn enter<T, W>(&self, line: &Line, together: bool, work: W) -> Result<T, StoreError>
+    where
+        W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        let _turn = match timeout(line.patience(), self.gate.acquire()).await {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(_)) => return Err(StoreError::unavailable("the store is closed")),
+            Err(_) => return Err(StoreError::unavailable("earlier steps of this process take too long")),
+        };
+        let mut tries = 1;
+        loop {
+            let mut connection = self.connection(line).await?;
+            match timeout(line.patience(), attempt(&mut connection, together, &work)).await {
+                Ok(Ok(value)) => {
+                    self.park(connection);
+                    return Ok(value);
+                }
+                // An error may leave a transaction behind; only a new connection is certain to have none.
+                Ok(Err(error)) => {
+                    close(connection).await;
+                    if !fault::is_collision(&error) || tries == TRIES {
+                        return Err(line.place.store(error));
+                    }
+                    tokio::time::sleep(some_of(Duration::from_millis(10) * tries)).await;
+                    tries += 1;
+                }
+                Err(_) => return Err(line.place.silent(line.patience())),
+            }
+        }
+    }
+
+    /// The connection, if it is still there, or a new one.
+    async fn connection(&self, line: &Line) -> Result<MySqlConnection, StoreError> {
+        let idle = self.idle().take();
+        if let Some(Idle { mut connection, since }) = idle {
+            if since.elapsed() < ASK_AFTER {
+                return Ok(connection);
+            }
+            if matches!(timeout(GRACE, connection.ping()).await, Ok(Ok(()))) {
+                return Ok(connection);
+            }
+        }
+        let mut connection = line.connect().await?;
+        let set = sqlx::raw_sql(line.prelude()).execute(&mut connection);
+        match timeout(line.patience(), set).await {
+            Ok(set) => set.map_err(|error| line.place.connect(error))?,
+            Err(_) => return Err(line.place.silent(line.patience())),
+        };
+        Ok(connection)
+    }
+
+    fn park(&self, connection: MySqlConnection) {
+        *self.idle() = Some(Idle { connection, since: Instant::now() });
+    }
+
+    /// Waits for the step that runs, and closes the connection.
+    pub(crate) async fn close(&self) {
+        let turn = self.gate.acquire().await;
+        self.gate.close();
+        let idle = self.idle().take();
+        if let Some(Idle { connection, .. }) = idle {
+            close(connection).await;
+        }
+        drop(turn);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn attempt<T, W>(connection: &mut MySqlConnection, together: bool, work: &W) -> Result<T, sqlx::Error>
+where
+    W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+{
+    if !together {
+        return work(connection).await;
+    }
+    connection.execute("START TRANSACTION").await?;
+    let value = work(connection).await?;
+    connection.execute("COMMIT").await?;
+    Ok(value)
+}
+
+/// Takes leave of the server, if it listens.
+async fn close(connection: MySqlConnection) {
+    if let Ok(Err(error)) = timeout(GRACE, connection.close()).await {
+        tracing::debug!(%error, "a connection could not be closed");
+    }
+}
+
+/// A random part of `most`, so that those who stood in each other's way do not meet again.
+fn some_of(most: Duration) -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    most.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
+}

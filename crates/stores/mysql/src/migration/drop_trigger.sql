@@ -1,0 +1,1 @@
+DROP TRIGGER IF EXISTS outbox_event_partition

@@ -1,0 +1,137 @@
+//! What a URL may say.
+
+use pillarbox::store::StoreError;
+use sqlx::mysql::MySqlConnectOptions;
+
+/// Every option that the driver knows; others it would ignore.
+const KNOWN: [&str; 14] = [
+    "ssl-mode",
+    "sslmode",
+    "ssl-ca",
+    "sslca",
+    "ssl-cert",
+    "sslcert",
+    "ssl-key",
+    "sslkey",
+    "socket",
+    "statement-cache-capacity",
+    "timezone",
+    "time-zone",
+    "charset",
+    "collation",
+];
+
+/// The options of a URL, all of which must be known.
+pub(super) fn parse(url: &str) -> Result<MySqlConnectOptions, StoreError> {
+    match url.split_once("://") {
+        Some(("mysql" | "mariadb", _)) => {}
+        Some((scheme, _)) => {
+            return Err(StoreError::Config(format!(
+                "`{scheme}://` is no MySQL database; give a URL that begins with `mysql://` or `mariadb://`"
+            )));
+        }
+        None => {
+            let example = "mysql://user:password@host:3306/database";
+            return Err(StoreError::Config(format!("this is not a URL; give one like `{example}`")));
+        }
+    }
+    for (name, value) in pairs(url) {
+        check(name, value)?;
+    }
+    url.parse().map_err(|error: sqlx::Error| {
+        let reason = match error {
+            sqlx::Error::Configuration(reason) => reason.to_string(),
+            other => other.to_string(),
+        };
+        // The URL itself is not shown: there may be a password in it.
+        StoreError::Config(format!("the URL of the database cannot be read: {reason}"))
+    })
+}
+
+/// The options in the query of `url`.
+fn pairs(url: &str) -> impl Iterator<Item = (&str, &str)> {
+    let url = url.split_once('#').map_or(url, |(before, _)| before);
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+fn check(name: &str, value: &str) -> Result<(), StoreError> {
+    if !KNOWN.contains(&name) {
+        let nearest = KNOWN.iter().min_by_key(|known| distance(name, known));
+        let hint = match nearest {
+            Some(known) if distance(name, known) <= 2 => format!("did you mean `{known}`?"),
+            _ => format!("known are `{}`", KNOWN.join("`, `")),
+        };
+        return Err(StoreError::Config(format!(
+            "the URL of the database has an unknown option `{name}`; {hint}"
+        )));
+    }
+    if name == "charset" && value != "utf8mb4" {
+        return Err(StoreError::Config(format!(
+            "the URL of the database asks for the charset `{value}`, which cannot hold every event; leave it out, or use `utf8mb4`"
+        )));
+    }
+    Ok(())
+}
+
+/// How many characters must be added, removed or changed to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        parse(url).map(drop).unwrap_err().to_string()
+    }
+
+    /// A misspelt option is answered with the right one.
+    #[test]
+    fn a_misspelt_option_is_named() {
+        let error = refused("mysql://app:seventeen@db.example/shop?ssl-mod=REQUIRED");
+
+        assert!(error.contains("`ssl-mod`") && error.contains("did you mean `ssl-mode`?"), "{error}");
+        assert!(!error.contains("seventeen"), "{error}");
+        assert!(refused("mysql://db/shop?color=red").contains("known are `ssl-mode`"));
+    }
+
+    /// What the driver knows is let through.
+    #[test]
+    fn known_options_pass() {
+        for query in ["", "?", "?ssl-mode=REQUIRED&charset=utf8mb4", "?statement-cache-capacity=10#top"] {
+            parse(&format!("mysql://app@db.example/shop{query}")).unwrap();
+        }
+        parse("mariadb://app@db.example/shop").unwrap();
+    }
+
+    /// W11: a charset that loses characters is refused.
+    #[test]
+    fn other_charsets_are_refused() {
+        assert!(refused("mysql://db/shop?charset=latin1").contains("`latin1`"));
+    }
+
+    /// What is no URL of MySQL is said to be none, and not shown.
+    #[test]
+    fn other_urls_are_refused() {
+        assert!(refused("postgres://app:seventeen@db/shop").contains("`postgres://` is no MySQL database"));
+        for broken in
+            ["db.example:seventeen", "mysql://app:seventeen@db:port/shop", "mysql://[seventeen/shop"]
+        {
+            let error = refused(broken);
+            assert!(!error.contains("seventeen"), "{error}");
+        }
+    }
+}

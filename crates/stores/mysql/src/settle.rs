@@ -1,0 +1,242 @@
+//! Recording what became of taken events.
+
+mod sorted;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillarbox::BoxFuture;
+use pillarbox::store::{
+    Batch, DoneRows, EventStore, Found, Lease, Outcome, Owner, Settlement, StoreError, Take, Token,
+};
+use pillarbox_sql::{check_lease, micros, refusal};
+use sqlx::mysql::MySqlConnection;
+use sqlx::{Executor, Row};
+
+use crate::MySqlStore;
+use crate::settle::sorted::Sorted;
+use crate::statements::{MOST_LISTED, MySqlQuery, Statements, bind_list};
+
+impl EventStore for MySqlStore {
+    fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>> {
+        Box::pin(self.take_events(take))
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settlements: &'a [Settlement],
+        done: DoneRows,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(async move {
+            let has_no_end = |outcome: &Outcome| matches!(outcome, Outcome::Aside { until: None, .. });
+            if settlements.iter().any(|settlement| has_no_end(&settlement.outcome)) {
+                return Err(refusal("an event that is set aside needs an end, as claims have no owner"));
+            }
+            if settlements.is_empty() {
+                return Ok(Vec::new());
+            }
+            let (inner, settlements) = (Arc::clone(&self.inner), Arc::<[Settlement]>::from(settlements));
+            self.run_together(
+                |inner| &inner.settling,
+                move |connection| {
+                    let (inner, settlements) = (Arc::clone(&inner), Arc::clone(&settlements));
+                    Box::pin(async move { record(connection, &inner.statements, &settlements, done).await })
+                },
+            )
+            .await
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        leases: &'a [Lease],
+        lease_for: Duration,
+    ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(async move {
+            check_lease(lease_for)?;
+            if leases.is_empty() {
+                return Ok(Vec::new());
+            }
+            let (inner, leases) = (Arc::clone(&self.inner), Arc::<[Lease]>::from(leases));
+            self.run_together(
+                |inner| &inner.settling,
+                move |connection| {
+                    let (inner, leases) = (Arc::clone(&inner), Arc::clone(&leases));
+                    Box::pin(async move { prolong(connection, &inner.statements, &leases, lease_for).await })
+                },
+            )
+            .await
+        })
+    }
+
+    fn read_back<'a>(
+        &'a self,
+        token: Token,
+        event_ids: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Found>, StoreError>> {
+        Box::pin(self.find_written(token, event_ids))
+    }
+
+    fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move {
+            // All pending rows are looked at, so this is done without a lock.
+            let held = Arc::new(self.held_before(owner).await?);
+            let (inner, owner) = (Arc::clone(&self.inner), owner.clone());
+            self.run_together(
+                |inner| &inner.settling,
+                move |connection| {
+                    let (inner, owner, held) = (Arc::clone(&inner), owner.clone(), Arc::clone(&held));
+                    Box::pin(async move { succeed(connection, &inner.statements, &owner, &held).await })
+                },
+            )
+            .await
+        })
+    }
+
+    fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let (current, name) = (self.inner.statements.current.clone(), owner.name().to_owned());
+        Box::pin(async move {
+            let current = self.run(
+                |inner| &inner.settling,
+                move |connection| {
+                    let query = sqlx::query_scalar(current.clone()).bind(name.clone());
+                    Box::pin(async move { query.fetch_optional(connection).await })
+                },
+            );
+            let current: Option<String> = current.await?;
+            Ok(current.is_none_or(|current| current == owner.to_string()))
+        })
+    }
+}
+
+impl MySqlStore {
+    /// The numbers of leases that earlier incarnations hold.
+    async fn held_before(&self, owner: &Owner) -> Result<Vec<i64>, StoreError> {
+        let (inner, owner) = (Arc::clone(&self.inner), owner.clone());
+        let held = self.run(
+            |inner| &inner.settling,
+            move |connection| {
+                let query = sqlx::query(inner.statements.held_before.clone());
+                let query = bind_owner(query, &owner);
+                Box::pin(async move {
+                    query.fetch_all(connection).await?.iter().map(|row| row.try_get(0)).collect()
+                })
+            },
+        );
+        let mut held: Vec<i64> = held.await?;
+        held.sort_unstable();
+        Ok(held)
+    }
+}
+
+/// Binds who holds a row now, and what the names of its earlier incarnations begin with.
+fn bind_owner<'q>(query: MySqlQuery<'q>, owner: &Owner) -> MySqlQuery<'q> {
+    let (current, name) = (owner.to_string(), format!("{}/", owner.name()));
+    query.bind(current.clone()).bind(current).bind(name.clone()).bind(name)
+}
+
+/// Makes `owner` the current incarnation of its name, and ends the leases with these numbers that are still held
+/// by earlier ones.
+async fn succeed(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    owner: &Owner,
+    held: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let current = owner.to_string();
+    let set_current = sqlx::query(statements.set_current.clone());
+    let set_current = set_current.bind(owner.name().to_owned()).bind(current.clone()).bind(current);
+    set_current.execute(&mut *connection).await?;
+    let mut resumed = 0;
+    for numbers in held.chunks(MOST_LISTED) {
+        let resume = bind_list(sqlx::query(statements.resume.of(numbers.len())), numbers);
+        resumed += bind_owner(resume, owner).execute(&mut *connection).await?.rows_affected();
+    }
+    Ok(resumed)
+}
+
+/// Records outcomes in the transaction of `connection`, and returns the numbers of those whose lease was lost.
+///
+/// Nearly always none was lost, so they are applied first and counted. Only if some did not apply, everything is
+/// taken back and done again with the rows locked: afterwards a row that was just settled looks like a lost one.
+async fn record(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    settlements: &[Settlement],
+    done: DoneRows,
+) -> Result<Vec<i64>, sqlx::Error> {
+    if Sorted::new(settlements).apply(connection, statements, done).await? {
+        return Ok(Vec::new());
+    }
+    connection.execute("ROLLBACK; START TRANSACTION").await?;
+    let leases = settlements.iter().map(|settlement| &settlement.lease);
+    let mut held = lock(connection, statements, leases).await?;
+    // Taken out of the map: a second settlement of the same row is lost.
+    let is_held = |Settlement { lease, outcome }: &Settlement| match held.get(&lease.seq) {
+        Some(&(token, attempts)) if token == lease.token.0 => {
+            let fits = !outcome.spends() || attempts == i64::from(lease.attempts);
+            fits && held.remove(&lease.seq).is_some()
+        }
+        _ => false,
+    };
+    let (kept, lost): (Vec<_>, Vec<_>) = settlements.iter().cloned().partition(is_held);
+    if !Sorted::new(&kept).apply(connection, statements, done).await? {
+        return Err(sqlx::Error::Protocol("rows that were locked have changed".into()));
+    }
+    Ok(lost.iter().map(|settlement| settlement.lease.seq).collect())
+}
+
+/// Tokens and attempts of the rows that are pending under some lease, by their numbers, with the rows locked in
+/// the order of their numbers.
+async fn lock(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    leases: impl Iterator<Item = &Lease>,
+) -> Result<HashMap<i64, (i64, i64)>, sqlx::Error> {
+    let mut numbers: Vec<i64> = leases.map(|lease| lease.seq).collect();
+    numbers.sort_unstable();
+    let mut held = HashMap::with_capacity(numbers.len());
+    for numbers in numbers.chunks(MOST_LISTED) {
+        let query = bind_list(sqlx::query(statements.held.of(numbers.len())), numbers);
+        for row in query.fetch_all(&mut *connection).await? {
+            held.insert(row.try_get("seq")?, (row.try_get("token")?, row.try_get("attempts")?));
+        }
+    }
+    Ok(held)
+}
+
+/// Makes leases end later, and returns the numbers of those that were lost.
+async fn prolong(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    leases: &[Lease],
+    lease_for: Duration,
+) -> Result<Vec<i64>, sqlx::Error> {
+    let mut renewed = 0;
+    for (token, numbers) in by_token(leases) {
+        for numbers in numbers.chunks(MOST_LISTED) {
+            let query = sqlx::query(statements.renew.of(numbers.len())).bind(micros(lease_for));
+            let query = bind_list(query, numbers).bind(token.0);
+            renewed += query.execute(&mut *connection).await?.rows_affected();
+        }
+    }
+    if renewed == leases.len() as u64 {
+        return Ok(Vec::new());
+    }
+    let held = lock(connection, statements, leases.iter()).await?;
+    let is_lost = |lease: &&Lease| held.get(&lease.seq).is_none_or(|(token, _)| *token != lease.token.0);
+    Ok(leases.iter().filter(is_lost).map(|lease| lease.seq).collect())
+}
+
+/// The numbers of each take, in their order.
+fn by_token<'l>(leases: impl IntoIterator<Item = &'l Lease>) -> BTreeMap<Token, Vec<i64>> {
+    let mut sorted = BTreeMap::<Token, Vec<i64>>::new();
+    for lease in leases {
+        sorted.entry(lease.token).or_default().push(lease.seq);
+    }
+    for numbers in sorted.values_mut() {
+        numbers.sort_unstable();
+    }
+    sorted
+}

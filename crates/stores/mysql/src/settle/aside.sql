@@ -1,0 +1,18 @@
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]',
+    token BIGINT PATH '$[1]',
+    starts INT PATH '$[2]',
+    look_in BIGINT PATH '$[3]',
+    reason TEXT CHARACTER SET utf8mb4 PATH '$[4]'
+)) AS settled
+STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
+SET
+    held.status = 2,
+    held.starts = settled.starts,
+    held.available_at = UTC_TIMESTAMP(6) + INTERVAL settled.look_in MICROSECOND,
+    held.reason = settled.reason,
+    held.locked_by = NULL,
+    held.locked_at = NULL,
+    held.token = NULL
+WHERE held.token = settled.token
+    AND held.status IN (0, 2)

@@ -1,0 +1,21 @@
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]',
+    token BIGINT PATH '$[1]',
+    attempts INT PATH '$[2]',
+    is_spent INT PATH '$[3]',
+    starts INT PATH '$[4]',
+    error TEXT CHARACTER SET utf8mb4 PATH '$[5]'
+)) AS settled
+STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
+SET
+    held.status = 3,
+    held.attempts = IF(settled.is_spent, settled.attempts + 1, held.attempts),
+    held.starts = settled.starts,
+    held.last_error = settled.error,
+    held.reason = NULL,
+    held.locked_by = NULL,
+    held.locked_at = NULL,
+    held.token = NULL
+WHERE held.token = settled.token
+    AND (held.attempts = settled.attempts OR NOT settled.is_spent)
+    AND held.status IN (0, 2)

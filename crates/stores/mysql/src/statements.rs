@@ -1,0 +1,143 @@
+//! The SQL of the store, with the names of its tables filled in.
+
+use std::sync::{Arc, OnceLock};
+
+use pillarbox_sql::Names;
+use sqlx::mysql::{MySql, MySqlArguments};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Encode, SqlSafeStr, SqlStr, Type};
+
+/// Tables and triggers, which a schema stands before.
+pub(crate) const QUALIFIED: [&str; 3] = ["outbox_meta", "outbox_event", "outbox_event_partition"];
+
+/// What stands for a list of values in SQL.
+const LIST: &str = "IN (?)";
+
+/// The most values of a list. MariaDB treats lists of 1,000 as tables.
+pub(crate) const MOST_LISTED: usize = 512;
+
+macro_rules! statements {
+    ($($name:ident: $kind:ident = $file:literal,)*) => {
+        /// Every statement on the outbox tables, ready to be prepared.
+        pub(crate) struct Statements {
+            $(pub(crate) $name: $kind,)*
+        }
+
+        impl Statements {
+            /// The statements for tables that are named so.
+            pub(crate) fn new(names: &Names) -> Self {
+                Self { $($name: $kind::from(names.fill(include_str!($file), &QUALIFIED)),)* }
+            }
+        }
+    };
+}
+
+statements! {
+    version: SqlStr = "migration/version.sql",
+    set_version: SqlStr = "migration/set_version.sql",
+    drop_trigger: SqlStr = "migration/drop_trigger.sql",
+    has_trigger: SqlStr = "migration/has_trigger.sql",
+    engine: SqlStr = "migration/engine.sql",
+    insert: SqlStr = "tx/insert.sql",
+    select: SqlStr = "take/select.sql",
+    select_swept: Listed = "take/select_swept.sql",
+    sweep: SqlStr = "take/sweep.sql",
+    claim: Listed = "take/claim.sql",
+    next_due: SqlStr = "take/next_due.sql",
+    read_back: Listed = "take/read_back.sql",
+    done: Listed = "settle/done.sql",
+    delete: Listed = "settle/delete.sql",
+    held: Listed = "settle/held.sql",
+    renew: Listed = "settle/renew.sql",
+    retry: SqlStr = "settle/retry.sql",
+    aside: SqlStr = "settle/aside.sql",
+    dead: SqlStr = "settle/dead.sql",
+    release: SqlStr = "settle/release.sql",
+    current: SqlStr = "settle/current.sql",
+    set_current: SqlStr = "settle/set_current.sql",
+    held_before: SqlStr = "settle/held_before.sql",
+    resume: Listed = "settle/resume.sql",
+    stats: SqlStr = "admin/stats.sql",
+    highest: SqlStr = "admin/highest.sql",
+    find: SqlStr = "admin/find.sql",
+    find_by_aggregate: SqlStr = "admin/find_by_aggregate.sql",
+    list_dead: SqlStr = "admin/dead.sql",
+    replay_ids: Listed = "admin/replay_ids.sql",
+    replay_numbers: SqlStr = "admin/replay_numbers.sql",
+    dead_ids: Listed = "admin/dead_ids.sql",
+    dead_numbers: SqlStr = "admin/dead_numbers.sql",
+    discard: Listed = "admin/discard.sql",
+    purge_window: SqlStr = "admin/purge_window.sql",
+    purge: SqlStr = "admin/purge.sql",
+}
+
+/// A statement with a list of values, of which there may be 1 to [`MOST_LISTED`].
+///
+/// It exists for 1, 2, 4, … values, and the last value is repeated to fill the list: so a handful of prepared
+/// statements serves any number.
+pub(crate) struct Listed {
+    sql: SqlStr,
+    sizes: [OnceLock<SqlStr>; 10],
+}
+
+impl From<SqlStr> for Listed {
+    fn from(sql: SqlStr) -> Self {
+        Self { sql, sizes: Default::default() }
+    }
+}
+
+impl Listed {
+    /// The statement for this many values, which [`bind_list`] binds.
+    pub(crate) fn of(&self, values: usize) -> SqlStr {
+        let room = values.next_power_of_two();
+        let sql = self.sizes[room.trailing_zeros() as usize].get_or_init(|| {
+            let list = format!("IN ({})", vec!["?"; room].join(", "));
+            AssertSqlSafe(Arc::<str>::from(self.sql.as_str().replace(LIST, &list))).into_sql_str()
+        });
+        sql.clone()
+    }
+}
+
+/// A query on the outbox tables.
+pub(crate) type MySqlQuery<'q> = Query<'q, MySql, MySqlArguments>;
+
+/// Binds the values of a [`Listed`] statement.
+pub(crate) fn bind_list<'q, T>(query: MySqlQuery<'q>, values: &[T]) -> MySqlQuery<'q>
+where
+    T: Encode<'q, MySql> + Type<MySql> + Copy,
+{
+    let repeated = values.len().next_power_of_two() - values.len();
+    let rest = values.last().into_iter().cycle().take(repeated);
+    values.iter().chain(rest).fold(query, |query, value| query.bind(*value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(sql: &SqlStr) -> usize {
+        sql.as_str().matches('?').count()
+    }
+
+    /// Every number of values has a statement with room for it, and its parameters are all bound.
+    #[test]
+    fn a_list_has_room_for_its_values() {
+        let statements = Statements::new(&Names::default());
+        let others = parameters(&statements.done.sql) - 1;
+
+        for count in 1..=MOST_LISTED {
+            let room = parameters(&statements.done.of(count)) - others;
+            assert!((count..=MOST_LISTED.min(2 * count)).contains(&room), "{room} for {count} values");
+        }
+    }
+
+    /// S6: schema and prefix reach every statement.
+    #[test]
+    fn names_reach_every_table() {
+        let statements = Statements::new(&Names::new(Some("shop"), "eu_").unwrap());
+
+        assert!(statements.claim.of(1).as_str().starts_with("UPDATE shop.eu_outbox_event FORCE INDEX"));
+        assert!(statements.version.as_str().contains("FROM shop.eu_outbox_meta"));
+        assert!(statements.select.as_str().contains("FORCE INDEX (eu_outbox_event_pending)"));
+    }
+}

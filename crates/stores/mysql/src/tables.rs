@@ -1,0 +1,12 @@
+//! Where the tables are, for adapters to drivers that are not ours.
+
+use pillarbox_sql::Names;
+use pillarbox_sql::canonical::Tables;
+
+use crate::MySqlStore;
+
+impl Tables for MySqlStore {
+    fn names(&self) -> &Names {
+        Self::names(self)
+    }
+}

@@ -1,0 +1,153 @@
+//! One statement for many events.
+
+use std::sync::{Arc, OnceLock};
+
+use pillarbox::store::{Birth, InsertError};
+use pillarbox::{Event, Payload, Schedule, partition_of};
+use pillarbox_sql::{check_lease, chunks, micros, refusal, repeated_id};
+use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqlStr};
+
+use crate::fault;
+use crate::statements::MySqlQuery;
+use crate::store::Inner;
+use crate::time::{delay, is_storable, nearest};
+
+/// Statements for up to this many events stay prepared; for more the way there and back matters little.
+const KEPT: usize = 16;
+
+/// Statements for 1 to [`KEPT`] events.
+#[derive(Default)]
+pub(crate) struct Inserts([OnceLock<SqlStr>; KEPT]);
+
+impl Inserts {
+    fn for_events(&self, count: usize, one: &SqlStr) -> SqlStr {
+        match self.0.get(count - 1) {
+            Some(kept) => kept.get_or_init(|| repeated(count, one)).clone(),
+            None => repeated(count, one),
+        }
+    }
+}
+
+/// `one`, with its row of values repeated.
+fn repeated(count: usize, one: &SqlStr) -> SqlStr {
+    const VALUES: &str = "VALUES ";
+    let (head, row) = one.as_str().trim_end().split_once(VALUES).unwrap_or((one.as_str(), ""));
+    let sql = format!("{head}{VALUES}{}", vec![row; count].join(",\n"));
+    AssertSqlSafe(Arc::<str>::from(sql)).into_sql_str()
+}
+
+pub(super) async fn insert(
+    inner: &Inner,
+    connection: &mut MySqlConnection,
+    events: &[Event],
+    birth: Option<&Birth>,
+) -> Result<(), InsertError> {
+    if let Some(birth) = birth {
+        check_lease(birth.lease_for).map_err(InsertError::Store)?;
+    }
+    if let Some(id) = repeated_id(events) {
+        return Err(InsertError::DuplicateId { id });
+    }
+    if let Some(event) = events.iter().find(|event| !is_storable(event.occurred_at())) {
+        let reason = format!("`occurred_at` of `{}` lies outside the years 1000 to 9999", event.id());
+        return Err(InsertError::Store(refusal(reason)));
+    }
+    let chunks: Vec<&[Event]> = chunks(events).collect();
+    let [several @ .., last] = chunks.as_slice() else { return Ok(()) };
+    if several.is_empty() {
+        return insert_chunk(inner, connection, last, birth).await;
+    }
+    insert_chunks(inner, connection, &chunks, birth).await
+}
+
+/// Inserts all of them or none. A user who may only insert can delete nothing, but go back to a savepoint.
+async fn insert_chunks(
+    inner: &Inner,
+    connection: &mut MySqlConnection,
+    chunks: &[&[Event]],
+    birth: Option<&Birth>,
+) -> Result<(), InsertError> {
+    let failed = |error| InsertError::Store(inner.line.place.store(error));
+    connection.execute("SAVEPOINT pillarbox_insert").await.map_err(failed)?;
+    for chunk in chunks {
+        if let Err(error) = insert_chunk(inner, connection, chunk, birth).await {
+            // After a deadlock there is nothing to go back to: all was rolled back.
+            let _ = connection.execute("ROLLBACK TO SAVEPOINT pillarbox_insert").await;
+            return Err(error);
+        }
+    }
+    connection.execute("RELEASE SAVEPOINT pillarbox_insert").await.map(drop).map_err(failed)
+}
+
+async fn insert_chunk(
+    inner: &Inner,
+    connection: &mut MySqlConnection,
+    events: &[Event],
+    birth: Option<&Birth>,
+) -> Result<(), InsertError> {
+    let statement = inner.inserts.for_events(events.len(), &inner.statements.insert);
+    let query = sqlx::query(statement).persistent(events.len() <= KEPT);
+    let query = events.iter().fold(query, |query, event| bind(query, event, birth));
+    query.execute(connection).await.map(drop).map_err(|error| explain(inner, events, error))
+}
+
+fn bind<'q>(query: MySqlQuery<'q>, event: &'q Event, birth: Option<&'q Birth>) -> MySqlQuery<'q> {
+    let (json, bytes) = match event.payload() {
+        Payload::Json(text) => (Some(text.as_str()), None),
+        Payload::Bytes(bytes) => (None, Some(bytes.as_slice())),
+    };
+    let (due_at, due_in) = match event.schedule() {
+        Schedule::Now => (None, 0),
+        Schedule::After(after) => (None, delay(after)),
+        Schedule::At(at) => (Some(nearest(at)), 0),
+    };
+    let birth = birth.filter(|_| event.schedule() == Schedule::Now);
+    query
+        .bind(event.id())
+        .bind(event.event_type())
+        .bind(event.aggregate_type())
+        .bind(event.aggregate_id())
+        .bind(event.tenant_id())
+        .bind(event.key())
+        .bind(event.key().map(partition_of))
+        .bind(event.occurred_at().as_micros())
+        .bind(event.headers().to_json())
+        .bind(event.context().to_json())
+        .bind(json)
+        .bind(bytes)
+        .bind(due_at)
+        .bind(due_in)
+        .bind(birth.map(|birth| micros(birth.lease_for)))
+        .bind(birth.map(|birth| birth.owner.to_string()))
+        .bind(birth.map(|birth| birth.token.0))
+}
+
+/// Which id was repeated, if that was it: the server names the value and the key.
+fn explain(inner: &Inner, events: &[Event], error: sqlx::Error) -> InsertError {
+    let said = fault::repeated_entry(&error).filter(|said| said.contains("outbox_event_id"));
+    let repeated = said.and_then(|said| {
+        let is_named = |event: &&Event| said.contains(&format!("'{}' for key", event.id()));
+        events.iter().find(is_named).or(events.first().filter(|_| events.len() == 1))
+    });
+    match repeated {
+        Some(event) => InsertError::DuplicateId { id: event.id().to_owned() },
+        None => InsertError::Store(inner.line.place.store(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// W2: one statement has a row of values for every event.
+    #[test]
+    fn a_statement_has_room_for_its_events() {
+        let (inserts, one) = (Inserts::default(), include_str!("insert.sql").into_sql_str());
+        let parameters = |count| inserts.for_events(count, &one).as_str().matches('?').count();
+
+        for count in [1, 2, KEPT, KEPT + 1, 500] {
+            assert_eq!(parameters(count), 17 * count);
+        }
+    }
+}

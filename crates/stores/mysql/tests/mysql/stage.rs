@@ -1,0 +1,142 @@
+//! Where the trials play: a database of its own for each.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use pillarbox::Runtime;
+use pillarbox::store::{Administration, Status};
+use pillarbox_mysql::{MySqlOptions, MySqlStore};
+use pillarbox_testkit::acceptance::Stage;
+use pillarbox_testkit::conformance::StoreHarness;
+use pillarbox_testkit::servers::{Fresh, unique_name};
+use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Transaction};
+
+/// A migrated outbox in a database that is dropped with it.
+pub(crate) struct MySqlStage {
+    pub(crate) store: Arc<MySqlStore>,
+    pub(crate) database: String,
+    server: MySqlConnectOptions,
+}
+
+impl MySqlStage {
+    /// The URL of the stage's database, for the administrator of the server.
+    pub(crate) fn url(&self) -> String {
+        self.server.clone().database(&self.database).to_url_lossy().to_string()
+    }
+
+    /// Options for another store on the stage's database.
+    pub(crate) fn options(&self) -> MySqlOptions {
+        MySqlStore::options(self.url())
+    }
+
+    /// A connection of the administrator's to the stage's database.
+    pub(crate) async fn connection(&self) -> MySqlConnection {
+        self.server.clone().database(&self.database).connect().await.unwrap()
+    }
+
+    /// Runs statements as the administrator.
+    pub(crate) async fn run(&self, sql: &str) {
+        let mut connection = self.connection().await;
+        connection.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// The first value of the first row, as the administrator sees it.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let mut connection = self.connection().await;
+        let number = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await;
+        connection.close().await.unwrap();
+        number.unwrap()
+    }
+
+    /// The status of an event; `None` if there is no row.
+    pub(crate) async fn status(&self, event_id: &str) -> Option<Status> {
+        let row = self.store.find(event_id).await.unwrap();
+        row.map(|row| row.status.unwrap())
+    }
+
+    async fn update(&self, sql: &'static str, event_id: &str) {
+        let updated = sqlx::query(sql).bind(event_id).execute(self.store.pool()).await;
+        assert_eq!(updated.unwrap().rows_affected(), 1);
+    }
+}
+
+impl Fresh for MySqlStage {
+    async fn fresh(url: &str) -> Self {
+        let server = MySqlConnectOptions::from_str(url).unwrap();
+        let database = unique_name();
+        let mut connection = server.connect().await.unwrap();
+        let create = format!("CREATE DATABASE {database}");
+        connection.execute(AssertSqlSafe(create)).await.unwrap();
+        connection.close().await.unwrap();
+        let url = server.clone().database(&database).to_url_lossy();
+        let store = MySqlStore::connect(url.to_string()).await.unwrap();
+        store.migrate().await.unwrap();
+        Self { store: Arc::new(store), database, server }
+    }
+
+    async fn clean(self) {
+        self.store.close().await;
+        let mut connection = self.server.connect().await.unwrap();
+        let drop = format!("DROP DATABASE IF EXISTS {}", self.database);
+        connection.execute(AssertSqlSafe(drop)).await.unwrap();
+        connection.close().await.unwrap();
+    }
+}
+
+impl StoreHarness for MySqlStage {
+    type Store = MySqlStore;
+    type Savepoint = ();
+
+    fn store(&self) -> &Arc<MySqlStore> {
+        &self.store
+    }
+
+    /// None that could wake this one; what several stores on one database see is tested in `processes`.
+    async fn elsewhere(&self) -> Option<Arc<MySqlStore>> {
+        None
+    }
+
+    async fn open(&self) -> Transaction<'static, MySql> {
+        self.store.pool().begin().await.unwrap()
+    }
+
+    async fn commit(&self, tx: Transaction<'static, MySql>) {
+        tx.commit().await.unwrap();
+    }
+
+    async fn rollback(&self, tx: Transaction<'static, MySql>) {
+        tx.rollback().await.unwrap();
+    }
+
+    async fn savepoint(&self, connection: &mut MySqlConnection) {
+        connection.execute("SAVEPOINT here").await.unwrap();
+    }
+
+    async fn rollback_to(&self, connection: &mut MySqlConnection, (): ()) {
+        connection.execute("ROLLBACK TO here").await.unwrap();
+    }
+
+    async fn corrupt(&self, event_id: &str) {
+        self.update("UPDATE outbox_event SET headers = '{' WHERE event_id = ?", event_id).await;
+    }
+
+    async fn push_lease_into_future(&self, event_id: &str) {
+        let two_hours_on =
+            "UPDATE outbox_event SET available_at = available_at + INTERVAL 2 HOUR WHERE event_id = ?";
+        self.update(two_hours_on, event_id).await;
+    }
+}
+
+impl Stage for MySqlStage {
+    type Store = MySqlStore;
+
+    fn store(&self) -> MySqlStore {
+        MySqlStore::clone(&self.store)
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime::tokio()
+    }
+}
