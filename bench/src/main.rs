@@ -1,28 +1,33 @@
 //! Measures an outbox against hand-written SQL through the same driver, and checks the goals.
 
-mod backlog;
+mod cases;
 mod database;
-mod done_rows;
-mod drain;
-mod hot_latency;
 mod measure;
-mod memory;
+mod mysql;
+mod postgres;
+mod process;
 mod raw;
 mod report;
-mod run_sink;
-mod wake_up;
-mod write;
+mod server;
+mod sqlite;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tokio::runtime::Runtime;
 
+use crate::cases::Case;
+use crate::database::Database;
 use crate::measure::Scale;
-use crate::report::{Line, Report};
+use crate::mysql::MySqlServer;
+use crate::postgres::PostgresServer;
+use crate::process::Role;
+use crate::report::Report;
+use crate::sqlite::SqliteFiles;
 
 /// Measures an outbox against hand-written SQL through the same driver, with the same settings, in the same
 /// run.
@@ -35,21 +40,55 @@ struct Cli {
 
 const EXAMPLES: &str = "Examples:
   pillarbox-bench sqlite --quick
-  pillarbox-bench sqlite --json results.json --check
-  pillarbox-bench sqlite --case drain --case write --dir /dev/shm";
+  pillarbox-bench sqlite --case drain --case write --dir /dev/shm
+  pillarbox-bench postgres --json results.json --check
+  pillarbox-bench mysql --url mysql://user:password@localhost/test --case claimers
+
+On a server every outbox is in a database of its own, called `pillarbox_bench_...`, which is dropped afterwards:
+the user of the URL must be allowed to create databases.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Measures the SQLite store.
-    Sqlite(Options),
-    /// One half of the case `memory`, in a process of its own; prints the resident set in bytes.
-    #[command(hide = true)]
-    Resident {
-        /// Who holds the events.
-        side: memory::Side,
-        /// The database.
-        path: PathBuf,
+    Sqlite {
+        /// Where the databases are made; the speed of this disk is part of every number [default: the system's
+        /// directory for temporary files]
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+        #[command(flatten)]
+        options: Options,
     },
+    /// Measures the PostgreSQL store.
+    Postgres {
+        /// The server
+        #[arg(long, env = "PILLARBOX_TEST_POSTGRES_URL", hide_env_values = true)]
+        url: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Measures the MySQL store, on MySQL or MariaDB.
+    Mysql {
+        /// The server
+        #[arg(long, env = "PILLARBOX_TEST_MYSQL_URL", hide_env_values = true)]
+        url: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// A part of a case that needs a process of its own; started by the program itself.
+    #[command(hide = true)]
+    Process {
+        /// The kind of database.
+        kind: Kind,
+        /// What to do.
+        role: Role,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    Sqlite,
+    Postgres,
+    Mysql,
 }
 
 #[derive(Args)]
@@ -57,7 +96,7 @@ struct Options {
     /// Write the results to this file, as an array of JSON objects
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Run every case at a fiftieth of the size
+    /// Run every case at a fraction of its size, most at a fiftieth
     #[arg(long)]
     quick: bool,
     /// Run this case only; can be repeated
@@ -66,30 +105,6 @@ struct Options {
     /// Exit with 1 if a goal is not met
     #[arg(long)]
     check: bool,
-    /// Where the databases are made; the speed of this disk is part of every number [default: the system's
-    /// directory for temporary files]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Case {
-    /// A business transaction with one event
-    Write,
-    /// From the commit's return to the listener's start
-    HotLatency,
-    /// From a commit elsewhere to the listener of a relay on the same file
-    WakeUp,
-    /// 100,000 pending events
-    Drain,
-    /// Draining beside 0, 1 and 5 million done events
-    DrainDoneRows,
-    /// Draining 10,000 and 1 million pending events
-    DrainBacklog,
-    /// Runs against single deliveries, with a sink that answers after 2 ms
-    RunSink,
-    /// The resident set with 1 million pending events behind a blocked listener
-    Memory,
 }
 
 fn main() -> ExitCode {
@@ -103,28 +118,53 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match cli.command {
-        // As a task, like the handlers of a service: `block_on` itself runs on a thread apart from the others.
-        Command::Sqlite(options) => runtime.block_on(runtime.spawn(sqlite(options)))?,
-        Command::Resident { side, path } => {
-            let resident = runtime.block_on(memory::resident(side, &path))?;
-            writeln!(std::io::stdout(), "{resident}")?;
-            Ok(ExitCode::SUCCESS)
+    let runtime = Runtime::new()?;
+    // As tasks, like the handlers of a service: `block_on` itself runs on a thread apart from the others.
+    let result = match cli.command {
+        Command::Sqlite { dir, options } => {
+            let place = SqliteFiles::in_dir(dir)?;
+            runtime.block_on(runtime.spawn(measure(place, options)))?
         }
-    }
+        Command::Postgres { url, options } => {
+            let place = runtime.block_on(PostgresServer::connect(url))?;
+            runtime.block_on(runtime.spawn(measure(place, options)))?
+        }
+        Command::Mysql { url, options } => {
+            let place = runtime.block_on(MySqlServer::connect(url))?;
+            runtime.block_on(runtime.spawn(measure(place, options)))?
+        }
+        Command::Process { kind, role } => {
+            let played = match kind {
+                Kind::Sqlite => runtime.block_on(runtime.spawn(role.play::<SqliteFiles>())),
+                Kind::Postgres => runtime.block_on(runtime.spawn(role.play::<PostgresServer>())),
+                Kind::Mysql => runtime.block_on(runtime.spawn(role.play::<MySqlServer>())),
+            };
+            played?.map(|()| ExitCode::SUCCESS)
+        }
+    };
+    // Reading from a process that goes on would never end.
+    runtime.shutdown_background();
+    result
 }
 
-async fn sqlite(options: Options) -> Result<ExitCode> {
+/// Runs the chosen cases, and leaves nothing behind.
+async fn measure<D: Database>(place: D, options: Options) -> Result<ExitCode> {
     let scale = Scale::new(options.quick);
-    let parent = options.dir.unwrap_or_else(std::env::temp_dir);
-    let chosen = if options.cases.is_empty() { Case::value_variants().to_vec() } else { options.cases };
+    let chosen = if options.cases.is_empty() { D::CASES.to_vec() } else { options.cases };
+    if let Some(case) = chosen.iter().find(|case| !D::CASES.contains(case)) {
+        let known: Vec<String> = D::CASES.iter().map(|case| case.name()).collect();
+        bail!("there is no case `{}` for {}; there are {}", case.name(), D::NAME, known.join(", "));
+    }
 
     let mut report = Report::default();
     for case in chosen {
-        let dir = tempfile::tempdir_in(&parent)
-            .with_context(|| format!("no databases can be made in {}", parent.display()))?;
-        report.extend(measure_case(case, dir.path(), scale).await.with_context(|| format!("{case:?}"))?);
+        let lines = tokio::select! {
+            lines = place.measure(case, scale) => lines.with_context(|| case.name()),
+            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        };
+        let cleared = place.clear().await;
+        report.extend(lines?);
+        cleared.context("not everything that was made could be removed")?;
     }
 
     report.print(&mut std::io::stdout().lock())?;
@@ -134,17 +174,4 @@ async fn sqlite(options: Options) -> Result<ExitCode> {
     }
     let failed = options.check && !report.all_goals_met();
     Ok(ExitCode::from(u8::from(failed)))
-}
-
-async fn measure_case(case: Case, dir: &Path, scale: Scale) -> Result<Vec<Line>> {
-    match case {
-        Case::Write => write::measure(dir, scale).await,
-        Case::HotLatency => hot_latency::measure(dir, scale).await,
-        Case::WakeUp => wake_up::measure(dir, scale).await,
-        Case::Drain => drain::measure(dir, scale).await,
-        Case::DrainDoneRows => done_rows::measure(dir, scale).await,
-        Case::DrainBacklog => backlog::measure(dir, scale).await,
-        Case::RunSink => run_sink::measure(dir, scale).await,
-        Case::Memory => memory::measure(dir, scale).await,
-    }
 }

@@ -29,6 +29,11 @@ impl Scale {
         if self.quick { full.div_ceil(FRACTION) } else { full }
     }
 
+    /// `full` or, with `--quick`, `quick`: for what says nothing at a fiftieth of its size.
+    pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
     /// How often a part is repeated: small ones more often, for they vary more.
     pub(crate) fn rounds(self, full: usize) -> usize {
         if self.quick { full.max(9) } else { full }
@@ -66,6 +71,11 @@ struct Shared {
 }
 
 impl Deliveries {
+    /// How many deliveries are recorded, counted from the start of the engine.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.shared.recorded.load(Ordering::SeqCst)
+    }
+
     /// Waits until `count` deliveries are recorded, counted from the start of the engine.
     pub(crate) async fn reach(&self, count: usize) -> Result<()> {
         let shared = &self.shared;

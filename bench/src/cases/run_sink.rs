@@ -1,14 +1,13 @@
 //! `run-sink`: runs to a sink against single deliveries by four workers, when each answer takes 2 ms.
 
 use std::convert::Infallible;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use pillarbox::store::TxStore;
 use pillarbox::{BoxFuture, Delivery, MemoryStore, Outbox, OutboxBuilder, Run, Sink, Store, Target};
 
-use crate::database::{self, AGGREGATE, EVENT, Fill};
+use crate::database::{self, AGGREGATE, Database, EVENT, Fill};
 use crate::measure::{Deliveries, Scale, median};
 use crate::report::{Goal, Line, grouped};
 
@@ -17,28 +16,29 @@ const IN_RUNS: usize = 100_000;
 const ALONE: usize = 10_000;
 const ROUNDS: usize = 3;
 
-pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
+pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
     let (in_runs, alone, rounds) = (scale.of(IN_RUNS), scale.of(ALONE), scale.rounds(ROUNDS));
     let (shown_runs, shown_alone) = (grouped(in_runs as u64), grouped(alone as u64));
     eprintln!("run-sink: {shown_runs} events in runs, {shown_alone} alone, {rounds} rounds");
 
     let mut memory: [Vec<f64>; 2] = Default::default();
-    let mut sqlite: [Vec<f64>; 2] = Default::default();
-    for round in 0..rounds {
+    let mut database: [Vec<f64>; 2] = Default::default();
+    for _ in 0..rounds {
         for (kind, events) in [in_runs, alone].into_iter().enumerate() {
             let target = || if kind == 0 { Target::sink(SlowSink) } else { Target::listener(slow_listener) };
             memory[kind].push(rate(in_memory(events).await?, target(), events).await?);
-            let path = dir.join(format!("sink-{kind}-{round}.db"));
-            database::create(&path).await?;
-            database::fill(&path, events, Fill::Pending).await?;
-            sqlite[kind].push(rate(database::store(&path).await?, target(), events).await?);
+            let address = place.create("sink").await?;
+            D::fill(&address, events, Fill::Pending).await?;
+            let store = D::store(&address).await?;
+            database[kind].push(rate(store.clone(), target(), events).await?);
+            D::close(&store).await;
         }
     }
     let [memory_runs, memory_alone] = memory.map(|mut rates| median(&mut rates));
-    let [sqlite_runs, sqlite_alone] = sqlite.map(|mut rates| median(&mut rates));
+    let [in_runs, alone] = database.map(|mut rates| median(&mut rates));
     Ok(vec![
         Line::new("memory", "run-sink", memory_runs, "events/s", memory_alone).goal(Goal::AtLeast(20.0)),
-        Line::new("sqlite", "run-sink", sqlite_runs, "events/s", sqlite_alone).goal(Goal::AtLeast(10.0)),
+        Line::new(D::NAME, "run-sink", in_runs, "events/s", alone).goal(Goal::AtLeast(10.0)),
     ])
 }
 

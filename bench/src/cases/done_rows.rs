@@ -1,11 +1,9 @@
 //! `drain-done-rows`: what draining costs beside many events that are done.
 
-use std::path::Path;
-
 use anyhow::Result;
 
-use crate::database::{self, Fill};
-use crate::drain::Pair;
+use super::drain::Pair;
+use crate::database::{Address, Database, Fill};
 use crate::measure::Scale;
 use crate::report::{Goal, Line, grouped};
 
@@ -13,44 +11,48 @@ const DONE: [usize; 3] = [0, 1_000_000, 5_000_000];
 const EVENTS: usize = 100_000;
 const ROUNDS: usize = 5;
 
-pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
+pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
     let (events, rounds) = (scale.of(EVENTS), scale.rounds(ROUNDS));
     let sizes = DONE.map(|full| scale.of(full));
     let shown = sizes.map(|size| grouped(size as u64)).join(", ");
     eprintln!("drain-done-rows: {shown} done and {} pending, {rounds} rounds", grouped(events as u64));
 
-    for size in sizes.into_iter().filter(|&size| size > 0) {
-        let path = dir.join(format!("done-{size}.db"));
-        database::create(&path).await?;
-        database::fill(&path, size, Fill::Done).await?;
+    let mut rates = Vec::new();
+    for size in sizes {
+        rates.push((size, with_done(place, size).await?, Pair::default()));
     }
-    let mut rates = sizes.map(|size| (size, Pair::default()));
     for round in 0..rounds {
-        for (size, pair) in &mut rates {
-            let path = dir.join(format!("done-{size}.db"));
+        for (size, address, pair) in &mut rates {
             if *size == 0 {
                 // What was drained before is done, so none is right only in a new database.
-                let _ = std::fs::remove_file(&path);
-                database::create(&path).await?;
+                *address = with_done(place, 0).await?;
             }
-            pair.measure(&path, events, round).await?;
+            pair.measure::<D>(address, events, round).await?;
         }
     }
-    let medians = rates.map(|(size, pair)| (size, pair.medians()));
-    Ok(growth("drain-done-rows", &medians, 1.2))
+    let medians: Vec<_> = rates.into_iter().map(|(size, _, pair)| (size, pair.medians())).collect();
+    Ok(growth::<D>("drain-done-rows", &medians, 1.2))
+}
+
+async fn with_done<D: Database>(place: &D, size: usize) -> Result<Address> {
+    let address = place.create(&format!("done-{size}")).await?;
+    if size > 0 {
+        D::fill(&address, size, Fill::Done).await?;
+    }
+    Ok(address)
 }
 
 /// For each size what we and the loop by hand come to, and our cost per event against that at the smallest.
-pub(crate) fn growth(case: &str, medians: &[(usize, (f64, f64))], most: f64) -> Vec<Line> {
+pub(crate) fn growth<D: Database>(case: &str, medians: &[(usize, (f64, f64))], most: f64) -> Vec<Line> {
     let mut lines = Vec::new();
     for (size, (ours, by_hand)) in medians {
-        lines.push(Line::new("sqlite", format!("{case}/{size}"), *ours, "events/s", *by_hand));
+        lines.push(Line::new(D::NAME, format!("{case}/{size}"), *ours, "events/s", *by_hand));
     }
     if let [(few, (at_few, _)), rest @ ..] = medians {
         for (size, (ours, _)) in rest {
             let case = format!("{case}/{size}-against-{few}");
             lines.push(
-                Line::new("sqlite", case, 1e6 / ours, "µs/event", 1e6 / at_few).goal(Goal::AtMost(most)),
+                Line::new(D::NAME, case, 1e6 / ours, "µs/event", 1e6 / at_few).goal(Goal::AtMost(most)),
             );
         }
     }

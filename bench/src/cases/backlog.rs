@@ -1,19 +1,17 @@
 //! `drain-backlog`: what draining costs when much is pending.
 
-use std::path::Path;
-
 use anyhow::Result;
 
-use crate::database;
-use crate::done_rows::growth;
-use crate::drain::Pair;
+use super::done_rows::growth;
+use super::drain::Pair;
+use crate::database::Database;
 use crate::measure::Scale;
 use crate::report::{Line, grouped};
 
 const PENDING: [usize; 2] = [10_000, 1_000_000];
 const ROUNDS: usize = 3;
 
-pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
+pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
     let rounds = scale.rounds(ROUNDS);
     let sizes = PENDING.map(|full| scale.of(full));
     let shown = sizes.map(|size| grouped(size as u64)).join(" and ");
@@ -22,12 +20,10 @@ pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
     let mut rates = sizes.map(|size| (size, Pair::default()));
     for round in 0..rounds {
         for (size, pair) in &mut rates {
-            let path = dir.join(format!("backlog-{size}-{round}.db"));
-            database::create(&path).await?;
-            pair.measure(&path, *size, round).await?;
-            std::fs::remove_file(&path)?;
+            let address = place.create(&format!("backlog-{size}")).await?;
+            pair.measure::<D>(&address, *size, round).await?;
         }
     }
     let medians = rates.map(|(size, pair)| (size, pair.medians()));
-    Ok(growth("drain-backlog", &medians, 1.2))
+    Ok(growth::<D>("drain-backlog", &medians, 1.2))
 }

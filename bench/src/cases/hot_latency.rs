@@ -1,34 +1,26 @@
 //! `hot-latency`: from the commit's return to the listener's start, against one hop through a channel and one
 //! read of the id by its key.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pillarbox::{Delivery, ListenerError, Outbox};
-use pillarbox_sqlite::SqliteStore;
-use sqlx::SqlitePool;
+use sqlx::Pool;
 use tokio::sync::mpsc;
 
-use crate::database::{self, AGGREGATE, EVENT};
+use crate::database::{self, AGGREGATE, Database, EVENT};
 use crate::measure::{Deliveries, Scale, micros, quantile};
-use crate::raw;
 use crate::report::{Goal, Line, grouped};
 
 const COMMITS: usize = 25_000;
 /// Commits before the first that counts: connections are opened and statements prepared.
 const WARM_UP: usize = 20;
 
-pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
+pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
     let commits = scale.of(COMMITS);
     eprintln!("hot-latency: {} commits on each side", grouped(commits as u64));
-    let paths = ["ours", "by-hand"].map(|kind| dir.join(format!("hot-{kind}.db")));
-    for path in &paths {
-        database::create(path).await?;
-    }
-    let [ours, by_hand] = &paths;
-    let mut ours = Ours::start(database::store(ours).await?)?;
-    let mut by_hand = ByHand::start(database::raw_pool(by_hand).await?);
+    let mut ours = Ours::<D>::start(D::store(&place.create("hot-ours").await?).await?)?;
+    let mut by_hand = ByHand::<D>::start(D::pool(&place.create("hot-by-hand").await?).await?);
 
     let (mut of_ours, mut of_hand) = (Vec::new(), Vec::new());
     for number in 0..WARM_UP + commits {
@@ -42,21 +34,21 @@ pub(crate) async fn measure(dir: &Path, scale: Scale) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
         let (ours, by_hand) = (quantile(&mut of_ours, share), quantile(&mut of_hand, share));
-        let line = Line::new("sqlite", format!("hot-latency/{name}"), ours, "µs", by_hand);
+        let line = Line::new(D::NAME, format!("hot-latency/{name}"), ours, "µs", by_hand);
         lines.push(line.goal(Goal::AtMost(4.0)));
     }
     Ok(lines)
 }
 
 /// The outbox with a listener that notes when it was called.
-struct Ours {
-    outbox: Outbox<SqliteStore>,
+struct Ours<D: Database> {
+    outbox: Outbox<D::Store>,
     deliveries: Deliveries,
     started: mpsc::UnboundedReceiver<Instant>,
 }
 
-impl Ours {
-    fn start(store: SqliteStore) -> Result<Self> {
+impl<D: Database> Ours<D> {
+    fn start(store: D::Store) -> Result<Self> {
         let (starts, started) = mpsc::unbounded_channel();
         let deliveries = Deliveries::default();
         let listener = move |_: Delivery| {
@@ -83,20 +75,20 @@ impl Ours {
 }
 
 /// A task behind a channel that reads each id by its key, on a connection of its own.
-struct ByHand {
-    pool: SqlitePool,
+struct ByHand<D: Database> {
+    pool: Pool<D::Driver>,
     ids: mpsc::UnboundedSender<String>,
     read: mpsc::UnboundedReceiver<Result<Instant>>,
 }
 
-impl ByHand {
-    fn start(pool: SqlitePool) -> Self {
+impl<D: Database> ByHand<D> {
+    fn start(pool: Pool<D::Driver>) -> Self {
         let (ids, mut committed) = mpsc::unbounded_channel::<String>();
         let (reads, read) = mpsc::unbounded_channel();
         let reader = pool.clone();
         tokio::spawn(async move {
             while let Some(id) = committed.recv().await {
-                if reads.send(read_back(&reader, &id).await).is_err() {
+                if reads.send(read_back::<D>(&reader, &id).await).is_err() {
                     return;
                 }
             }
@@ -105,20 +97,17 @@ impl ByHand {
     }
 
     async fn commit(&mut self, number: usize) -> Result<Duration> {
-        let mut tx = raw::begin(&self.pool).await?;
-        let id = raw::insert(&mut tx, number).await?;
+        let mut tx = D::begin(&self.pool).await?;
+        D::insert(&mut tx, number..number + 1).await?;
         tx.commit().await?;
         let committed = Instant::now();
-        self.ids.send(id)?;
+        self.ids.send(database::id(number))?;
         let read = self.read.recv().await.context("the reader is gone")??;
         Ok(read.saturating_duration_since(committed))
     }
 }
 
-async fn read_back(pool: &SqlitePool, id: &str) -> Result<Instant> {
-    let _: (i64, i64) = sqlx::query_as("SELECT seq, created_at FROM outbox_event WHERE event_id = ?")
-        .bind(id)
-        .fetch_one(pool)
-        .await?;
+async fn read_back<D: Database>(pool: &Pool<D::Driver>, id: &str) -> Result<Instant> {
+    D::read_back(&mut *pool.acquire().await?, id).await?;
     Ok(Instant::now())
 }

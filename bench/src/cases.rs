@@ -1,0 +1,81 @@
+//! The cases, each written once for all databases.
+
+pub(crate) mod backlog;
+pub(crate) mod claimers;
+pub(crate) mod done_rows;
+pub(crate) mod drain;
+pub(crate) mod held_snapshot;
+pub(crate) mod hot_latency;
+pub(crate) mod memory;
+pub(crate) mod run_sink;
+pub(crate) mod wake_up;
+pub(crate) mod wal;
+pub(crate) mod write;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use crate::database::{Database, Server};
+use crate::measure::Scale;
+use crate::report::Line;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Case {
+    /// A business transaction with one event
+    Write,
+    /// A business transaction with ten events
+    WriteTen,
+    /// From the commit's return to the listener's start
+    HotLatency,
+    /// From a commit to the listener of a relay in another process
+    WakeUp,
+    /// 100,000 pending events
+    Drain,
+    /// Draining beside 0, 1 and 5 million done events
+    DrainDoneRows,
+    /// Draining 10,000 and 1 million pending events
+    DrainBacklog,
+    /// 1, 4 and 8 processes that drain the same outbox
+    Claimers,
+    /// Draining while another connection holds a snapshot open
+    HeldSnapshot,
+    /// What draining writes to the log, and how often it commits
+    Wal,
+    /// Runs against single deliveries, with a sink that answers after 2 ms
+    RunSink,
+    /// The resident set with 1 million pending events behind a blocked listener
+    Memory,
+}
+
+impl Case {
+    /// As it is given on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// The cases that need nothing but a database.
+pub(crate) async fn measure<D: Database>(case: Case, place: &D, scale: Scale) -> Result<Vec<Line>> {
+    match case {
+        Case::Write => write::measure(place, scale).await,
+        Case::HotLatency => hot_latency::measure(place, scale).await,
+        Case::Drain => drain::measure(place, scale).await,
+        Case::DrainDoneRows => done_rows::measure(place, scale).await,
+        Case::DrainBacklog => backlog::measure(place, scale).await,
+        Case::RunSink => run_sink::measure(place, scale).await,
+        Case::Memory => memory::measure(place, scale).await,
+        _ => bail!("there is no case `{}` for {}", case.name(), D::NAME),
+    }
+}
+
+/// Those, and the cases that need a server.
+pub(crate) async fn measure_on_server<D: Server>(case: Case, place: &D, scale: Scale) -> Result<Vec<Line>> {
+    match case {
+        Case::WriteTen => write::measure_ten(place, scale).await,
+        Case::Claimers => claimers::measure(place, scale).await,
+        Case::HeldSnapshot => held_snapshot::measure(place, scale).await,
+        Case::Wal => wal::measure(place, scale).await,
+        shared => measure(shared, place, scale).await,
+    }
+}

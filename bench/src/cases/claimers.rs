@@ -1,0 +1,165 @@
+//! `claimers`: 1, 4 and 8 processes that drain the same outbox at once, ours and by hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::sync::mpsc;
+
+use super::drain::drainer;
+use crate::database::{Address, Database, Fill};
+use crate::measure::{Deliveries, Scale, median};
+use crate::process::{self, Process, Role};
+use crate::raw;
+use crate::report::{Goal, Line, grouped};
+
+const EVENTS: usize = 100_000;
+/// Enough for eight processes.
+const EVENTS_QUICK: usize = 10_000;
+const PROCESSES: [usize; 3] = [1, 4, 8];
+const ROUNDS: usize = 5;
+/// How long a claimer waits when it found nothing.
+const IDLE_FOR: Duration = Duration::from_millis(10);
+
+pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
+    let events = scale.pick(EVENTS, EVENTS_QUICK);
+    let shown = PROCESSES.map(|processes| processes.to_string()).join(", ");
+    eprintln!("claimers: {shown} processes, {} pending, {ROUNDS} rounds", grouped(events as u64));
+
+    let mut rates = PROCESSES.map(|processes| (processes, [Vec::new(), Vec::new()]));
+    for round in 0..ROUNDS {
+        for turn in 0..2 * PROCESSES.len() {
+            let turn = (turn + round) % (2 * PROCESSES.len());
+            let (processes, [ours, by_hand]) = &mut rates[turn / 2];
+            let (role, rates) =
+                if turn.is_multiple_of(2) { (Role::Claim, ours) } else { (Role::ClaimByHand, by_hand) };
+            let address = place.create("claimers").await?;
+            D::fill(&address, events, Fill::Pending).await?;
+            rates.push(events as f64 / at_once::<D>(role, *processes, &address, events).await?.as_secs_f64());
+        }
+    }
+    let medians = rates.map(|(processes, rates)| (processes, rates.map(|mut rates| median(&mut rates))));
+    let mut lines = Vec::new();
+    for (processes, [ours, by_hand]) in medians {
+        lines.push(Line::new(D::NAME, format!("claimers/{processes}"), ours, "events/s", by_hand));
+    }
+    let [(one, [alone, _]), .., (all, [together, _])] = medians;
+    let line = Line::new(D::NAME, format!("claimers/{all}-against-{one}"), together, "events/s", alone);
+    lines.push(line.goal(Goal::AtLeast(0.9)));
+    Ok(lines)
+}
+
+/// How long `processes` processes take together for the `events` that are pending.
+async fn at_once<D: Database>(
+    role: Role,
+    processes: usize,
+    address: &Address,
+    events: usize,
+) -> Result<Duration> {
+    let mut claimers = Vec::new();
+    for _ in 0..processes {
+        claimers.push(Claimer::start::<D>(role, address).await?);
+    }
+    let begun = Instant::now();
+    let (counts, mut counted) = mpsc::unbounded_channel();
+    let mut running = Vec::new();
+    let (end, ended) = tokio::sync::watch::channel(false);
+    for claimer in claimers {
+        running.push(tokio::spawn(claimer.run(counts.clone(), ended.clone())));
+    }
+    let mut done = 0;
+    while done < events as u64 {
+        done += counted.recv().await.context("a claimer is gone")??;
+    }
+    let took = begun.elapsed();
+    end.send(true)?;
+    let mut total = 0;
+    for claimer in running {
+        total += claimer.await??;
+    }
+    ensure!(total == events as u64, "{total} deliveries of {events} events: some came twice");
+    Ok(took)
+}
+
+/// A process that takes and settles until it is told to end.
+pub(crate) struct Claimer {
+    process: Process,
+    done: u64,
+}
+
+impl Claimer {
+    /// Starts it and waits until it is connected; [`go`](Self::go) lets it begin.
+    pub(crate) async fn start<D: Database>(role: Role, address: &Address) -> Result<Self> {
+        let mut process = Process::start::<D>(role, address)?;
+        process.number().await?;
+        Ok(Self { process, done: 0 })
+    }
+
+    pub(crate) async fn go(&mut self) -> Result<()> {
+        self.process.go().await
+    }
+
+    /// Waits until more events are done, and says how many more; may be dropped before.
+    pub(crate) async fn more(&mut self) -> Result<u64> {
+        let done = self.process.number().await?;
+        let more = done - self.done;
+        self.done = done;
+        Ok(more)
+    }
+
+    /// Ends it, and says how many events are done in all.
+    pub(crate) async fn end(self) -> Result<u64> {
+        self.process.end().await?.context("the claimer did not say how many events are done")
+    }
+
+    async fn run(
+        mut self,
+        counts: mpsc::UnboundedSender<Result<u64>>,
+        mut ended: tokio::sync::watch::Receiver<bool>,
+    ) -> Result<u64> {
+        self.go().await?;
+        loop {
+            tokio::select! {
+                more = self.more() => counts.send(more)?,
+                _ = ended.changed() => return self.end().await,
+            }
+        }
+    }
+}
+
+/// In the other process: an outbox.
+pub(crate) async fn claim<D: Database>(address: &Address) -> Result<()> {
+    let deliveries = Deliveries::default();
+    let outbox = drainer(D::store(address).await?, &deliveries).poll_every(IDLE_FOR);
+    process::ready().await?;
+    let outbox = outbox.start()?;
+    let counting = deliveries.clone();
+    process::say_changes(move || counting.recorded(), outbox.close()).await
+}
+
+/// In the other process: the loop by hand.
+pub(crate) async fn claim_by_hand<D: Database>(address: &Address) -> Result<()> {
+    let pool = D::pool(address).await?;
+    let mut connection = pool.acquire().await?;
+    process::ready().await?;
+    let done = Arc::new(AtomicU64::new(0));
+    let counting = done.clone();
+    let working = tokio::spawn(async move {
+        // Tokens of different processes must differ.
+        let mut token = i64::from(std::process::id()) << 32;
+        loop {
+            token += 1;
+            match raw::turn::<D>(&mut connection, token).await? {
+                0 => tokio::time::sleep(IDLE_FOR).await,
+                settled => {
+                    done.fetch_add(settled, Ordering::SeqCst);
+                }
+            }
+        }
+    });
+    tokio::select! {
+        worked = working => worked?,
+        said = process::say_changes(move || counting.load(Ordering::SeqCst), async {}) => said,
+    }
+}

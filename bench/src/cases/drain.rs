@@ -1,0 +1,92 @@
+//! `drain`: 100,000 pending events through the engine, against the loop by hand with the same batch size.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use pillarbox::{Delivery, Outbox, OutboxBuilder, Store};
+
+use crate::database::{AGGREGATE, Address, Database, EVENT, Fill};
+use crate::measure::{Deliveries, Scale, median};
+use crate::raw;
+use crate::report::{Line, grouped};
+
+const EVENTS: usize = 100_000;
+const ROUNDS: usize = 5;
+
+pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
+    let (events, rounds) = (scale.of(EVENTS), scale.rounds(ROUNDS));
+    eprintln!("drain: {} pending, batches of {}, {rounds} rounds", grouped(events as u64), raw::BATCH);
+    let mut rates = Pair::default();
+    for round in 0..rounds {
+        let address = place.create("drain").await?;
+        rates.measure::<D>(&address, events, round).await?;
+    }
+    let (ours, by_hand) = rates.medians();
+    Ok(vec![Line::new(D::NAME, "drain", ours, "events/s", by_hand).goal(D::GOALS.drain)])
+}
+
+/// Events per second, ours and by hand.
+#[derive(Default)]
+pub(crate) struct Pair {
+    ours: Vec<f64>,
+    by_hand: Vec<f64>,
+}
+
+impl Pair {
+    /// Fills `events` into an outbox and drains them, once by us and once by hand; in turns, who is first.
+    pub(crate) async fn measure<D: Database>(
+        &mut self,
+        address: &Address,
+        events: usize,
+        round: usize,
+    ) -> Result<()> {
+        for ours in [round.is_multiple_of(2), !round.is_multiple_of(2)] {
+            D::fill(address, events, Fill::Pending).await?;
+            if ours {
+                self.ours.push(events as f64 / by_us::<D>(address, events).await?.as_secs_f64());
+            } else {
+                self.by_hand.push(events as f64 / by_hand::<D>(address, events).await?.as_secs_f64());
+            }
+        }
+        Ok(())
+    }
+
+    /// The medians: ours, by hand.
+    pub(crate) fn medians(mut self) -> (f64, f64) {
+        (median(&mut self.ours), median(&mut self.by_hand))
+    }
+}
+
+/// How long the engine takes for the `events` that are pending.
+pub(crate) async fn by_us<D: Database>(address: &Address, events: usize) -> Result<Duration> {
+    let store = D::store(address).await?;
+    let deliveries = Deliveries::default();
+    let begun = Instant::now();
+    let outbox = drainer(store.clone(), &deliveries).start()?;
+    deliveries.reach(events).await?;
+    let took = begun.elapsed();
+    outbox.close().await;
+    D::close(&store).await;
+    Ok(took)
+}
+
+/// An outbox that takes batches of the size that the loop takes, for a listener that does nothing.
+pub(crate) fn drainer<S: Store>(store: S, deliveries: &Deliveries) -> OutboxBuilder<S> {
+    Outbox::builder(store)
+        .poller_only()
+        .batch_size(raw::BATCH)
+        .max_batch(raw::BATCH)
+        .on_aggregate(AGGREGATE, EVENT, |_: Delivery| async { Ok::<_, Infallible>(()) })
+        .metrics(deliveries.clone())
+}
+
+/// How long the loop takes for them.
+pub(crate) async fn by_hand<D: Database>(address: &Address, events: usize) -> Result<Duration> {
+    let pool = D::pool(address).await?;
+    let begun = Instant::now();
+    raw::drain::<D>(&pool, events).await?;
+    let took = begun.elapsed();
+    pool.close().await;
+    Ok(took)
+}

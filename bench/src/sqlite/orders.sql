@@ -1,0 +1,4 @@
+CREATE TABLE orders (
+    id TEXT PRIMARY KEY,
+    total INTEGER NOT NULL
+);
