@@ -4,4 +4,5 @@ mod dead;
 mod demo;
 mod operator;
 mod shop;
+mod terminal;
 mod usage;
