@@ -26,6 +26,21 @@ use member::{HANGS, Member, Setting};
 
 use crate::acceptance::Stage;
 
+/// Adds the cases of a [cluster](mod@crate::cluster) to a [`Suite`](crate::servers::Suite):
+/// `cluster_trials!(suite, server, Stage)`.
+#[macro_export]
+macro_rules! cluster_trials {
+    ($suite:expr, $server:expr, $stage:ty) => {{
+        use $crate::cluster;
+        $crate::trials!($suite, $server, $stage; cluster {
+            eight_processes_share_the_work
+            killed_process_is_taken_over
+            stopped_process_settles_nothing
+            commit_reaches_another_process
+        });
+    }};
+}
+
 /// A stage that other processes can find.
 pub trait Cluster: Stage {
     /// Where it is, in one line of text.
@@ -111,8 +126,8 @@ pub async fn stopped_process_settles_nothing<C: Cluster>(stage: &C) {
     }
 }
 
-/// P5: a commit here is delivered by a process that polls once an hour, if the database tells it.
-pub async fn commit_wakes_another_process<C: Cluster>(stage: &C) {
+/// P5: a commit here is delivered by another process, which learns of it from the database or by its poll.
+pub async fn commit_reaches_another_process<C: Cluster>(stage: &C) {
     let mut relay = Member::start(stage, LONG);
     relay.ready().await;
 

@@ -16,8 +16,8 @@ const ADDRESS: &str = "PILLARBOX_TEST_CLUSTER";
 const SETTING: &str = "PILLARBOX_TEST_CLUSTER_SETTING";
 /// Events of this type wait until the member is told to answer.
 pub(super) const HANGS: &str = "OrderHeld";
-/// What a member never waits for, if its database wakes it.
-const HOUR: Duration = Duration::from_secs(3_600);
+/// How long a member waits for a hint before it looks by itself.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A member that says nothing for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -70,7 +70,7 @@ async fn serve<C: Cluster>(address: &str, Setting { delivery_timeout, margin }: 
         .delivery_timeout(delivery_timeout)
         .margin(margin)
         .lease_for(delivery_timeout + 2 * margin)
-        .poll_every(HOUR)
+        .poll_every(POLL_EVERY)
         .poller_only()
         .start()
         .unwrap();
