@@ -1,0 +1,36 @@
+//! The adapter on real servers.
+
+mod errors;
+mod stage;
+
+use std::process::ExitCode;
+
+use pillarbox_testkit::servers::{self, Suite};
+use pillarbox_testkit::{adapter_trials, trials};
+
+use stage::{MySqlStage, PostgresStage};
+
+fn main() -> ExitCode {
+    let mut suite = Suite::from_args();
+    for server in [servers::POSTGRES, servers::POSTGRES18] {
+        adapter_trials!(suite, server, PostgresStage);
+        trials!(suite, server, PostgresStage;
+            errors {
+                missing_table_is_told
+                write_without_a_transaction_is_refused
+                write_in_a_nested_transaction_ends_with_it
+            }
+        );
+    }
+    for server in [servers::MYSQL, servers::MYSQL8] {
+        adapter_trials!(suite, server, MySqlStage);
+        trials!(suite, server, MySqlStage;
+            errors {
+                missing_table_is_told
+                write_without_a_transaction_is_refused
+                write_in_a_nested_transaction_ends_with_it
+            }
+        );
+    }
+    suite.run()
+}
