@@ -38,6 +38,9 @@ open_to_others() {
 }
 
 make_place() {
+    if [[ $SERVICES == /var/tmp/* && -z ${PILLARBOX_SERVICES_DIR:-} ]]; then
+        say "servers do not run as root, and other accounts cannot reach the target directory: they live in $SERVICES"
+    fi
     mkdir -p "$SERVICES/locks" 2>/dev/null
     if [[ ! -O $SERVICES || ! -w $SERVICES/locks ]]; then
         die "\`$SERVICES\` belongs to another user; go on as that one, or choose another PILLARBOX_SERVICES_DIR"

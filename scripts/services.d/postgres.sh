@@ -68,7 +68,7 @@ make_cluster() {
 CREATE DATABASE pillarbox_test;
 CREATE ROLE pillarbox_tls LOGIN PASSWORD '$SECRET';
 SQL
-    as_account "$programs/postgres" --single -c exit_on_error=on -D "$DIR/data.new" postgres <"$DIR/setup.sql" || return
+    as_account "$programs/postgres" --single -F -c exit_on_error=on -D "$DIR/data.new" postgres <"$DIR/setup.sql" || return
     rm -f "$DIR/pwfile" "$DIR/setup.sql"
     mv "$DIR/data.new" "$DIR/data"
 }
