@@ -23,6 +23,7 @@
 //!
 //! - [`SqliteStore`] is the store; [`SqliteOptions`] says how to open it.
 //! - [`SqliteTx`] is a transaction of its own; a `sqlx` transaction of yours will do as well.
+//! - [`migrations_sql`] is what [`migrate`](SqliteStore::migrate) does, for tools that run SQL themselves.
 //!
 //! Databases are kept in WAL mode, and every transaction of the store begins with `BEGIN IMMEDIATE`. Those of
 //! one process queue up in the order of their arrival; other processes are waited for up to
@@ -48,6 +49,8 @@ mod take;
 mod tx;
 mod watch;
 
+pub use migration::migrations_sql;
 pub use options::{SqliteOptions, Synchronous};
+pub use pillarbox_sql::Names;
 pub use store::SqliteStore;
 pub use tx::SqliteTx;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pillarbox::store::StoreError;
+use pillarbox_sql::Names;
 use sqlx::sqlite::SqliteConnection;
 
 use crate::fault;
@@ -14,6 +15,18 @@ const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_outbox.sql")];
 
 /// The version that this program needs.
 const NEWEST: u32 = MIGRATIONS.len() as u32;
+
+/// The SQL that makes the outbox tables of the newest version, for tools that run migrations.
+///
+/// It does what [`SqliteStore::migrate`](crate::SqliteStore::migrate) does to a database without an outbox. It
+/// begins no transaction, because such tools do; run by hand, put it into one. SQLite has no schemas: that of
+/// `names` plays no part.
+pub fn migrations_sql(names: &Names) -> String {
+    let tables: String =
+        MIGRATIONS.iter().map(|migration| format!("{}\n", names.fill(migration, &[]).as_str())).collect();
+    let set_version = Statements::new(names).set_version.as_str().replace("?1", &format!("'{NEWEST}'"));
+    format!("{tables}{set_version}")
+}
 
 /// Applies what is missing, inside the transaction of `connection`, and returns the version that results; the
 /// one that was found, as an error, if this program does not know it.

@@ -2,8 +2,8 @@
 
 use crate::orders::{Orders, claim, order_placed, write};
 use pillarbox::store::{Administration, StoreError, TxStore};
-use pillarbox_sqlite::SqliteStore;
-use sqlx::Row;
+use pillarbox_sqlite::{Names, SqliteStore, migrations_sql};
+use sqlx::{AssertSqlSafe, Row};
 
 /// S7: a database without an outbox says so, until it is migrated.
 #[tokio::test]
@@ -192,4 +192,29 @@ async fn commits_are_logged_and_synced() {
     drop(tx);
     let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(store.pool()).await.unwrap();
     assert_eq!(synchronous, 2);
+}
+
+/// S7: a migration tool that runs the printed SQL makes the outbox that `migrate` would have made.
+#[tokio::test]
+async fn printed_migrations_make_the_same_tables() {
+    let (printed, migrated) = (Orders::new(), Orders::new());
+    let names = Names::new(None, "billing_").unwrap();
+    let store = printed.options().prefix("billing_").connect().await.unwrap();
+    let mut tx = store.pool().begin().await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(migrations_sql(&names))).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let by_us = migrated.options().prefix("billing_").connect().await.unwrap();
+
+    let version = by_us.migrate().await.unwrap();
+
+    assert_eq!(store.check().await.unwrap(), version);
+    assert_eq!(store.migrate().await.unwrap(), version);
+    assert_eq!(definitions(&store).await, definitions(&by_us).await);
+    write(&store, &[order_placed("order-17")]).await;
+    assert_eq!(claim(&store, 10).await.len(), 1);
+}
+
+async fn definitions(store: &SqliteStore) -> Vec<String> {
+    let select = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    sqlx::query_scalar(select).fetch_all(store.pool()).await.unwrap()
 }

@@ -1,0 +1,126 @@
+//! How a database is opened, whichever it is.
+
+use std::fmt;
+
+use pillarbox::store::StoreError;
+
+use crate::{AnyStore, Kind, backend, kind};
+
+/// How an [`AnyStore`] is opened; made by [`AnyStore::options`].
+///
+/// | field | default |
+/// |---|---|
+/// | `schema` | none |
+/// | `prefix` | none |
+/// | `max_connections` | 10 |
+/// | `create_if_missing` | true for a SQLite file, unless the URL has a `mode` |
+/// | `wake_up` | true where the database can do it |
+///
+/// What a database cannot do is refused when it is connected to.
+#[derive(Clone)]
+#[must_use = "options do nothing until `connect` is called"]
+pub struct AnyOptions {
+    pub(crate) url: String,
+    pub(crate) schema: Option<String>,
+    pub(crate) prefix: String,
+    pub(crate) max_connections: Option<u32>,
+    pub(crate) create_if_missing: Option<bool>,
+    pub(crate) wake_up: Option<bool>,
+}
+
+impl AnyOptions {
+    pub(crate) fn new(url: &str) -> Self {
+        Self {
+            url: kind::normal(url).into_owned(),
+            schema: None,
+            prefix: String::new(),
+            max_connections: None,
+            create_if_missing: None,
+            wake_up: None,
+        }
+    }
+
+    /// The schema of the outbox tables, which is a database in MySQL; SQLite has none.
+    ///
+    /// ASCII letters, digits and underscores, no digit first, at most 32 of them.
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = Some(schema.into());
+        self
+    }
+
+    /// Puts `prefix` before the names of all tables and indexes, so that several outboxes fit into one database.
+    ///
+    /// Of the same characters as a schema.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The most connections for transactions of yours, beside the few of the store's own; at least 1.
+    pub fn max_connections(mut self, max_connections: u32) -> Self {
+        self.max_connections = Some(max_connections);
+        self
+    }
+
+    /// Whether a SQLite file that does not exist is created. A server's database never is.
+    pub fn create_if_missing(mut self, create_if_missing: bool) -> Self {
+        self.create_if_missing = Some(create_if_missing);
+        self
+    }
+
+    /// Whether events that other processes commit are noticed before the next poll: SQLite watches its file,
+    /// PostgreSQL uses LISTEN and NOTIFY, MySQL has no way.
+    pub fn wake_up(mut self, wake_up: bool) -> Self {
+        self.wake_up = Some(wake_up);
+        self
+    }
+
+    /// Connects; nothing is migrated by that.
+    ///
+    /// Fails with [`StoreError::Config`] if the scheme of the URL is unknown, if this program was built without
+    /// that database, or if an option asks for what it cannot do; otherwise as the database's own store does.
+    pub async fn connect(self) -> Result<AnyStore, StoreError> {
+        let kind = Kind::of(&self.url)?;
+        self.check(kind)?;
+        backend::connect(kind, self).await
+    }
+
+    /// Refuses what a database of this kind cannot do.
+    fn check(&self, kind: Kind) -> Result<(), StoreError> {
+        check_schema(kind, self.schema.as_deref())?;
+        let refusal = match kind {
+            Kind::Postgres | Kind::MySql if self.create_if_missing == Some(true) => {
+                "`create_if_missing` is for SQLite files; create the database on its server"
+            }
+            Kind::MySql if self.wake_up == Some(true) => {
+                "`wake_up` cannot be had from MySQL, which tells nobody of a commit; leave it out, and poll more often"
+            }
+            _ => return Ok(()),
+        };
+        Err(StoreError::Config(refusal.into()))
+    }
+}
+
+/// Refuses a schema where there are none.
+pub(crate) fn check_schema(kind: Kind, schema: Option<&str>) -> Result<(), StoreError> {
+    match (kind, schema) {
+        (Kind::Sqlite, Some(_)) => Err(StoreError::Config(
+            "SQLite has no schemas; leave `schema` out, and use `prefix` or a file of its own".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl fmt::Debug for AnyOptions {
+    /// Leaves out the URL, which may have a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyOptions")
+            .field("kind", &Kind::of(&self.url).ok())
+            .field("schema", &self.schema)
+            .field("prefix", &self.prefix)
+            .field("max_connections", &self.max_connections)
+            .field("create_if_missing", &self.create_if_missing)
+            .field("wake_up", &self.wake_up)
+            .finish_non_exhaustive()
+    }
+}
