@@ -14,8 +14,7 @@ url() {
 }
 
 prepare() {
-    confide "$DIR/key.pem" <"$SERVICES/tls/key.pem"
-    confide "$DIR/cert.pem" <"$SERVICES/tls/cert.pem"
+    give_certificate
     write_settings
     write_setup
     [[ -d $DIR/data ]] || make_database

@@ -45,7 +45,7 @@ make_place() {
     if [[ ! -O $SERVICES || ! -w $SERVICES/locks ]]; then
         die "\`$SERVICES\` belongs to another user; go on as that one, or choose another PILLARBOX_SERVICES_DIR"
     fi
-    (lock shared && make_password && make_certificate) || exit
+    (lock shared && make_password) || exit
 }
 
 # A password of its own for each place: on a shared machine a superuser that all know is a way in.
@@ -55,10 +55,17 @@ make_password() {
     (umask 077 && od -An -N12 -tx1 /dev/urandom | tr -d ' \n' >"$file.new") && mv "$file.new" "$file"
 }
 
+# Gives the instance a copy of the certificate that all share.
+give_certificate() {
+    (lock shared && make_certificate) || exit
+    confide "$DIR/key.pem" <"$SERVICES/tls/key.pem"
+    confide "$DIR/cert.pem" <"$SERVICES/tls/cert.pem"
+}
+
 make_certificate() {
     local dir=$SERVICES/tls
     [[ -d $dir ]] && return
-    command -v openssl >/dev/null || install_packages openssl
+    have openssl || install_packages openssl
     rm -rf "$dir.new"
     (umask 077 && mkdir "$dir.new") || return
     if ! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 \

@@ -34,8 +34,7 @@ url() {
 prepare() {
     local programs
     programs=$(server_programs) || return
-    confide "$DIR/key.pem" <"$SERVICES/tls/key.pem"
-    confide "$DIR/cert.pem" <"$SERVICES/tls/cert.pem"
+    give_certificate
     write_settings
     if [[ -d $DIR/data ]]; then
         forget_dead_server
