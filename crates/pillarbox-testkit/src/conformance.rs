@@ -13,6 +13,7 @@
 pub mod births;
 pub mod envelopes;
 pub mod fences;
+pub mod history;
 pub mod leases;
 pub mod operations;
 pub mod purges;

@@ -33,6 +33,13 @@ CREATE TABLE outbox_event (
     payload JSON,
     payload_bytes BYTEA,
     CHECK ((payload IS NULL) <> (payload_bytes IS NULL))
+)
+-- A row is written two or three times. With room on its page for the next version, the log holds what changed and
+-- not the row again.
+WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 1000
 );
 
 CREATE INDEX outbox_event_pending ON outbox_event (available_at, seq) WHERE status IN (0, 2);

@@ -91,25 +91,28 @@ impl Place {
         }
     }
 
+    /// The server names the object; what to give for it is known.
     fn missing_privilege(&self, text: &str, error: sqlx::Error) -> StoreError {
         let Self { user, names, .. } = self;
-        let (event, meta) = (names.table("outbox_event"), names.table("outbox_meta"));
-        let has = |name: &str| text.contains(&format!("{}{name}", names.prefix()));
-        let grant = if has("outbox_meta") {
-            format!("GRANT SELECT ON {meta} TO {user}")
-        } else if has("outbox_event_seq_seq") {
-            format!("GRANT SELECT ON SEQUENCE {} TO {user}", names.table("outbox_event_seq_seq"))
-        } else if has("outbox_event") {
+        let [event, meta, numbers] = ["outbox_event", "outbox_meta", "outbox_event_seq_seq"];
+        let is_about = |name: &str| text.contains(&format!("{}{name}", names.prefix()));
+        let grant =
+            |privileges: &str, name: &str| format!("`GRANT {privileges} ON {} TO {user}`", names.table(name));
+        let grants = if is_about(meta) {
+            format!("{} (a relay with a name needs INSERT and UPDATE too)", grant("SELECT", meta))
+        } else if is_about(numbers) {
+            grant("SELECT", numbers)
+        } else if is_about(event) {
             format!(
-                "GRANT INSERT ON {event} TO {user}` to a writer, `GRANT SELECT, UPDATE, DELETE ON {event} TO {user}` to a relay or an operator, `"
+                "{} to a writer, {} to a relay or an operator",
+                grant("INSERT", event),
+                grant("SELECT, UPDATE, DELETE", event)
             )
-        } else if let Some(schema) = names.schema() {
-            format!("GRANT USAGE ON SCHEMA {schema} TO {user}")
         } else {
-            format!("GRANT CREATE, USAGE ON SCHEMA public TO {user}")
+            let schema = names.schema().unwrap_or("public");
+            format!("`GRANT USAGE ON SCHEMA {schema} TO {user}`, and CREATE to who migrates")
         };
-        let grant = format!("give `{grant}`").replace(", ``", "");
-        refused(format!("the role `{user}` lacks a privilege on `{self}`; {grant}"), error)
+        refused(format!("the role `{user}` lacks a privilege on `{self}`; give {grants}"), error)
     }
 
     /// What a commit that failed with `error` answers.
@@ -131,6 +134,8 @@ impl Place {
         let Self { server, database, user, .. } = self;
         match &error {
             sqlx::Error::Configuration(reason) => StoreError::Config(format!("`{self}`: {reason}")),
+            sqlx::Error::Tls(_) => self.no_encryption(error),
+            sqlx::Error::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => self.no_encryption(error),
             sqlx::Error::Tls(_) => refused(
                 format!(
                     "no encrypted connection to `{server}` can be made; switch TLS on there, or change `sslmode` in the URL"

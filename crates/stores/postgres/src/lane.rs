@@ -21,20 +21,11 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often a statement is tried that others stood in the way of.
 const TRIES: u32 = 3;
 
-/// Whatever the role's defaults are. Sorting, scanning and joining in bulk are never right for statements that
-/// each touch a batch of rows by an index, and statistics of a queue are always out of date; so plans depend
-/// neither on statistics nor on parameters. Costs that are high by decree would call the compiler: no `jit`.
-const SETTINGS: [(&str, &str); 9] = [
-    ("plan_cache_mode", "force_generic_plan"),
-    ("enable_seqscan", "off"),
-    ("enable_bitmapscan", "off"),
-    ("enable_sort", "off"),
-    ("enable_hashjoin", "off"),
-    ("enable_mergejoin", "off"),
-    ("jit", "off"),
-    ("idle_in_transaction_session_timeout", "60s"),
-    ("default_transaction_deferrable", "off"),
-];
+/// What our sessions are like, whatever the role's defaults are. Sorting, scanning and joining in bulk are never
+/// right for statements that touch a batch of rows by an index, and the statistics of a queue are always out of
+/// date: so plans depend neither on statistics nor on parameters. (Costs that are high by decree would call the
+/// compiler, hence no `jit`.)
+const SETTINGS: &str = include_str!("lane/session.sql");
 
 /// How connections are made, for all lanes of a store.
 pub(crate) struct Line {
@@ -61,11 +52,9 @@ impl Line {
         self.statement_timeout.saturating_add(GRACE)
     }
 
-    fn settings(&self, set: &str, also: &[(&str, &str)]) -> String {
+    fn settings(&self, also: &str) -> String {
         let [statement, lock] = [self.statement_timeout, self.lock_timeout].map(milliseconds);
-        let limits = [("statement_timeout", statement.as_str()), ("lock_timeout", lock.as_str())];
-        let settings = SETTINGS.iter().chain(also).chain(&limits);
-        settings.map(|(name, value)| format!("{set} {name} = '{value}';")).collect()
+        format!("{SETTINGS}{also}SET statement_timeout = {statement};\nSET lock_timeout = {lock};\n")
     }
 }
 
@@ -89,16 +78,15 @@ struct Idle {
 }
 
 impl Lane {
-    /// A lane of `line` with further settings.
-    pub(crate) fn new(line: &Line, also: &[(&str, &str)]) -> Self {
+    /// A lane of `line`, whose sessions also have the settings of `also`.
+    pub(crate) fn new(line: &Line, also: &str) -> Self {
+        let settings = line.settings(also);
         let prelude = if line.pooled {
-            let settings = line.settings("SET LOCAL", also);
-            format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}")
+            let settings = settings.replace("SET ", "SET LOCAL ");
+            format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;\n{settings}")
         } else {
-            let settings = line.settings("SET", also);
-            format!(
-                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}"
-            )
+            let level = "ISOLATION LEVEL READ COMMITTED READ WRITE";
+            format!("SET SESSION CHARACTERISTICS AS TRANSACTION {level};\n{settings}")
         };
         Self {
             gate: Semaphore::new(1),

@@ -14,6 +14,7 @@ use crate::fault::Place;
 use crate::lane::{Lane, Line};
 use crate::statements::Statements;
 use crate::store::Inner;
+use crate::take::Looks;
 use crate::wake::Listening;
 
 /// A pooled connection that was not used for this long is asked whether it is still there.
@@ -204,12 +205,13 @@ impl PostgresOptions {
 fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
     let statements = Statements::new(line.place.names());
     Inner {
-        taking: Lane::new(&line, &[]),
-        settling: Lane::new(&line, &[]),
+        taking: Lane::new(&line, ""),
+        settling: Lane::new(&line, ""),
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
-        hot: Lane::new(&line, &[("synchronous_commit", "off")]),
-        operating: Lane::new(&line, &[]),
+        hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
+        operating: Lane::new(&line, ""),
         listening: (wake_up && !line.pooled).then(|| Listening::new(&line)),
+        looks: Looks::default(),
         line,
         statements,
         pool,

@@ -13,6 +13,7 @@ use crate::PostgresOptions;
 use crate::lane::{Lane, Line};
 use crate::migration;
 use crate::statements::Statements;
+use crate::take::Looks;
 use crate::wake::Listening;
 
 /// An outbox in a PostgreSQL database. Clones are handles to one store.
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     pub(crate) statements: Statements,
     pub(crate) pool: PgPool,
     pub(crate) owns_pool: bool,
+    pub(crate) looks: Looks,
     pub(crate) listening: Option<Listening>,
     pub(crate) taking: Lane,
     pub(crate) settling: Lane,

@@ -1,5 +1,7 @@
 //! Handing out work, and finding what was written.
 
+mod looks;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,11 @@ use pillarbox::store::{Batch, Found, StoreError, Take, Taken, Token};
 use pillarbox_sql::{check_lease, micros, rows};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use tokio::time::Instant as Moment;
+
+pub(crate) use looks::Looks;
+
+use looks::Look;
 
 use crate::PostgresStore;
 use crate::row::taken;
@@ -37,6 +44,7 @@ impl PostgresStore {
 
     async fn claim(&self, take: &Arc<Take>) -> Result<Batch, StoreError> {
         let (inner, asked) = (Arc::clone(&self.inner), Arc::clone(take));
+        let look = inner.looks.next(Moment::now(), take.sweep);
         let claimed = self.run(
             |inner| &inner.taking,
             move |connection| {
@@ -47,22 +55,27 @@ impl PostgresStore {
                     .bind(asked.owner.to_string())
                     .bind(asked.token.0)
                     .bind(micros(asked.skip_recent))
-                    .bind(Instant::NEVER);
+                    .bind(look.from);
                 Box::pin(query.fetch_all(connection))
             },
         );
         let claimed = claimed.await?;
-        self.batch(&claimed, take.token).map_err(|error| self.inner.line.place.store(error))
+        self.batch(&claimed, take.token, look).map_err(|error| self.inner.line.place.store(error))
     }
 
-    fn batch(&self, claimed: &[PgRow], token: Token) -> Result<Batch, sqlx::Error> {
+    fn batch(&self, claimed: &[PgRow], token: Token, look: Look) -> Result<Batch, sqlx::Error> {
         let Some(first) = claimed.first() else { return Ok(Batch::default()) };
-        let now: Instant = first.try_get("now")?;
-        let next_due_at: Option<Instant> = first.try_get("next_due_at")?;
-        let next_due_in = next_due_at.map(|next| Duration::from_micros(next.micros_since(now)));
         // A take that found nothing answers one row, without an event.
         let is_empty = first.try_get::<Option<i64>, _>("seq")?.is_none();
-        let events = if is_empty { Vec::new() } else { in_order(claimed, token)? };
+        let (events, last) = if is_empty { (Vec::new(), None) } else { in_order(claimed, token)? };
+        let (now, ended_at): (Instant, Instant) = (first.try_get("now")?, first.try_get("ended_at")?);
+        let took = Duration::from_micros(ended_at.micros_since(now));
+        let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
+        self.inner.looks.ended(Moment::now(), look, took, count, last);
+        let next_due_at: Option<Instant> = first.try_get("next_due_at")?;
+        let next_due_in = next_due_at.map(|next| Duration::from_micros(next.micros_since(now)));
+        // What a look that did not begin at the beginning missed is found by the next that does.
+        let next_due_in = next_due_in.into_iter().chain(look.whole_in).min();
         Ok(Batch { events, next_due_in })
     }
 
@@ -82,7 +95,8 @@ impl PostgresStore {
             },
         );
         let swept = swept.await?;
-        in_order(&swept, take.token).map_err(|error| self.inner.line.place.store(error))
+        let swept = in_order(&swept, take.token).map_err(|error| self.inner.line.place.store(error))?;
+        Ok(swept.0)
     }
 
     pub(crate) async fn find_written(
@@ -103,14 +117,15 @@ impl PostgresStore {
     }
 }
 
-/// Taken rows, the earliest available first. RETURNING promises no order.
-fn in_order(rows: &[PgRow], token: Token) -> Result<Vec<Taken>, sqlx::Error> {
+/// Taken rows, the earliest available first, and when the last one became so. RETURNING promises no order.
+fn in_order(rows: &[PgRow], token: Token) -> Result<(Vec<Taken>, Option<Instant>), sqlx::Error> {
     let mut ranked = rows
         .iter()
         .map(|row| Ok((row.try_get("was_available_at")?, taken(row, token)?)))
         .collect::<Result<Vec<(Instant, Taken)>, sqlx::Error>>()?;
     ranked.sort_by_key(|(available_at, taken)| (*available_at, taken.lease.seq));
-    Ok(ranked.into_iter().map(|(_, taken)| taken).collect())
+    let last = ranked.last().map(|(available_at, _)| *available_at);
+    Ok((ranked.into_iter().map(|(_, taken)| taken).collect(), last))
 }
 
 fn found(row: &PgRow) -> Result<Found, sqlx::Error> {

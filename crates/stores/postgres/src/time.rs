@@ -21,6 +21,11 @@ impl Instant {
     /// `-infinity`, which lies before everything.
     pub(crate) const NEVER: Self = Self(i64::MIN);
 
+    /// The instant this long before.
+    pub(crate) fn before(self, time: std::time::Duration) -> Self {
+        Self(self.0.saturating_sub_unsigned(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
+    }
+
     /// Microseconds since `earlier`; 0 if it lies ahead.
     pub(crate) fn micros_since(self, earlier: Self) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)

@@ -6,5 +6,5 @@ SET
     due_at = statement_timestamp(),
     available_at = statement_timestamp(),
     reason = NULL
-WHERE status = 3
+WHERE status NOT IN (0, 1, 2)
     AND event_id = ANY ($1);

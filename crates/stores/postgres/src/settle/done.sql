@@ -9,5 +9,5 @@ SET
 FROM unnest($1::bigint[], $2::bigint[]) AS settled (seq, token)
 WHERE event.seq = settled.seq
     AND event.token = settled.token
-    AND event.status IN (0, 2)
+    AND event.status NOT IN (1, 3)
 RETURNING settled.seq, settled.token;

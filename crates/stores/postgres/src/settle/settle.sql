@@ -28,5 +28,5 @@ FROM unnest(
 WHERE event.seq = settled.seq
     AND event.token = settled.token
     AND event.attempts = coalesce(settled.attempts, event.attempts)
-    AND event.status IN (0, 2)
+    AND event.status NOT IN (1, 3)
 RETURNING settled.seq, settled.token;

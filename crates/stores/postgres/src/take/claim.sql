@@ -60,6 +60,7 @@ SELECT
             )
         )
     END AS next_due_at,
-    statement_timestamp() AS now
+    statement_timestamp() AS now,
+    clock_timestamp() AS ended_at
 FROM (VALUES (TRUE)) AS always
 LEFT JOIN claimed ON TRUE;

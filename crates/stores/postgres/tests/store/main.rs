@@ -2,17 +2,137 @@
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
+mod bad_input;
+mod cancellations;
 mod cluster;
+mod histories;
+mod hot_path;
+mod isolation;
+mod migrations;
+mod plans;
 mod pooled;
+mod pooler;
+mod roles;
+mod server_faults;
 mod stage;
+mod statements;
+mod wake_ups;
 
 use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Suite};
-use pillarbox_testkit::{acceptance_trials, cluster_trials, conformance_trials};
+use pillarbox_testkit::{acceptance_trials, cluster_trials, conformance_trials, trials};
 
 use pooled::PooledStage;
 use stage::PostgresStage;
+
+/// What this store promises beyond the suites, on a server.
+macro_rules! store_trials {
+    ($suite:expr, $server:expr) => {
+        trials!($suite, $server, PostgresStage;
+                bad_input {
+                wrong_password_is_named
+                missing_database_is_named
+                names_that_inject_sql_are_refused
+                senseless_options_are_refused
+                encoding_other_than_utf8_is_refused
+                password_is_shown_nowhere
+                write_in_a_failed_transaction_is_refused
+                awkward_values_come_back
+                repeated_id_among_similar_ones_is_told
+                forbidden_tls_is_named
+                unknown_certificate_is_named
+            }
+                cancellations {
+                a_dropped_begin_leaves_no_transaction
+                a_dropped_commit_ends_the_transaction
+                a_dropped_rollback_ends_the_transaction
+                a_dropped_insert_is_rolled_back_with_its_transaction
+                a_dropped_take_runs_to_its_end
+                a_dropped_settle_runs_to_its_end
+                a_dropped_renewal_or_resumption_leaves_no_transaction
+                a_dropped_replay_or_discard_runs_to_its_end
+                a_dropped_purge_leaves_no_transaction
+                a_dropped_read_loses_no_connection
+                a_dropped_watch_loses_no_news
+                a_dropped_connect_or_migration_leaves_the_database_usable
+                a_dropped_from_pool_leaves_the_pool_usable
+                a_dropped_close_can_be_repeated
+            }
+                histories {
+                random_histories_end_like_on_the_memory_store
+            }
+                hot_path {
+                swallowed_error_makes_no_ghost
+                swallowed_error_of_a_write_makes_no_ghost
+                rollback_behind_our_back_makes_no_ghost
+                rollback_to_behind_our_back_makes_no_ghost
+                deferred_constraint_refuses_the_commit
+                commit_reaches_its_listener_by_one_read_and_no_poll
+            }
+                isolation {
+                transactions_ignore_the_defaults_of_the_role
+                takes_ignore_the_defaults_of_the_role
+                pool_of_the_user_keeps_its_defaults
+                user_who_holds_the_only_connection_stops_nothing
+                clock_of_the_writer_has_no_say
+                locked_row_is_skipped
+            }
+                migrations {
+                schema_without_an_outbox_is_not_migrated
+                migrating_again_keeps_the_events
+                migrations_at_the_same_time_agree
+                newer_schema_is_refused
+                older_schema_is_named
+                table_of_the_same_name_is_left_alone
+                schemas_and_prefixes_keep_outboxes_apart
+                schema_that_may_not_be_created_is_named
+                printed_migrations_equal_migrate
+                table_has_all_columns
+                shortest_insert_has_defaults
+                missing_partition_is_filled_in
+            }
+                plans {
+                statements_use_their_indexes
+            }
+                roles {
+                writer_can_write_and_nothing_else
+                writer_learns_of_a_repeated_id
+                relay_can_deliver_and_not_drop
+                operator_can_operate_and_not_write
+                role_without_grants_learns_which_it_needs
+            }
+                server_faults {
+                store_recovers_from_cut_connections
+                idle_connection_that_was_cut_is_replaced
+                commit_on_a_cut_connection_is_unknown
+                outbox_survives_cut_connections
+                locked_row_ends_a_settlement_in_time
+                deadlock_is_tried_again
+            }
+                statements {
+                write_is_one_insert_for_500_events
+                take_is_one_statement
+                batch_of_outcomes_is_one_statement
+                reading_back_is_one_statement
+                drained_event_costs_a_twentieth_of_a_statement
+                idle_outbox_reads_no_table
+            }
+                wake_ups {
+                announcements_of_others_wake_each_time
+                own_announcements_wake_others_only
+                other_outboxes_do_not_wake
+                plain_notify_wakes
+                outbox_that_is_migrated_later_wakes
+                store_without_wake_up_is_silent_and_deaf
+                lost_listen_is_set_up_again
+                listening_ends_with_its_store
+                commit_reaches_another_process_without_a_poll
+                nothing_is_notified_inside_a_transaction
+            }
+        )
+    };
+}
 
 fn main() -> ExitCode {
     if let Some(code) = pillarbox_testkit::cluster::member::<PostgresStage>() {
@@ -20,11 +140,22 @@ fn main() -> ExitCode {
     }
     let mut suite = Suite::from_args();
     cluster_trials!(suite, servers::POSTGRES, PostgresStage);
-    conformance_trials!(suite, servers::POSTGRES, PostgresStage);
-    conformance_trials!(suite, servers::POSTGRES18, PostgresStage);
+    for server in [servers::POSTGRES, servers::POSTGRES18] {
+        conformance_trials!(suite, server, PostgresStage);
+        acceptance_trials!(suite, server, PostgresStage);
+        store_trials!(suite, server);
+    }
     conformance_trials!(suite, servers::PGBOUNCER, PooledStage);
-    acceptance_trials!(suite, servers::POSTGRES, PostgresStage);
-    acceptance_trials!(suite, servers::POSTGRES18, PostgresStage);
     acceptance_trials!(suite, servers::PGBOUNCER, PooledStage);
+    trials!(suite, servers::PGBOUNCER, PooledStage;
+        pooler {
+            pooler_that_was_not_told_of_is_named
+            url_tells_of_the_pooler
+            events_of_others_are_found_by_polling
+            sessions_of_others_stay_as_they_were
+            missing_tls_is_named
+            transactions_are_read_committed
+        }
+    );
     suite.run()
 }

@@ -12,8 +12,9 @@ use sqlx::{AssertSqlSafe, Connection, Executor, Transaction};
 
 /// A migrated outbox whose store sees the server only through the pooler.
 pub(crate) struct PooledStage {
+    pub(crate) url: String,
+    pub(crate) schema: String,
     direct_url: String,
-    schema: String,
     store: Arc<PostgresStore>,
 }
 
@@ -37,7 +38,7 @@ impl Fresh for PooledStage {
         let store = PostgresStore::options(url).schema(&schema).pooled(true).connect().await.unwrap();
         store.migrate().await.unwrap();
         let direct_url = servers::POSTGRES.url().expect("PostgreSQL stands behind PgBouncer");
-        Self { direct_url, schema, store: Arc::new(store) }
+        Self { url: url.to_owned(), schema, direct_url, store: Arc::new(store) }
     }
 
     async fn clean(self) {

@@ -45,6 +45,19 @@ impl PostgresStage {
         sqlx::raw_sql(sql).execute(&mut self.connection().await).await.unwrap().rows_affected()
     }
 
+    /// Makes a role that may log in, gives it what `grants` say, and returns its URL.
+    pub(crate) async fn login(&self, role: &str, grants: &str) -> String {
+        let password = unique_name();
+        self.execute(format!("CREATE ROLE {role} LOGIN PASSWORD '{password}'; {grants}")).await;
+        let (_, place) = self.url.split_once('@').unwrap();
+        format!("postgres://{role}:{password}@{place}")
+    }
+
+    /// Takes a role away, with all that it has.
+    pub(crate) async fn drop_role(&self, role: &str) {
+        self.execute(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    }
+
     async fn update(&self, change: &str, event_id: &str) {
         let sql = format!("UPDATE outbox_event SET {change} WHERE event_id = '{event_id}'");
         assert_eq!(self.execute(sql).await, 1);

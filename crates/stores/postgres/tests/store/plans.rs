@@ -1,0 +1,99 @@
+//! Every statement finds its rows by an index, whatever the planner's statistics say.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Executor, Row};
+
+use crate::stage::PostgresStage;
+
+/// What the sessions of the store are like.
+const SESSION: &str = include_str!("../../src/lane/session.sql");
+
+const NUMBER: &str = "Index Scan using outbox_event_pkey on outbox_event";
+const ID: &str = "Index Scan using outbox_event_event_id_key on outbox_event";
+const PENDING: &str = "Index Scan using outbox_event_pending on outbox_event";
+const DEAD: &str = "Index Scan using outbox_event_dead on outbox_event";
+const AGGREGATE: &str = "Index Scan using outbox_event_aggregate on outbox_event";
+
+macro_rules! statements {
+    ($($file:literal: [$($plan:expr),*],)*) => {
+        &[$(($file, include_str!(concat!("../../src/", $file, ".sql")), &[$($plan),*]),)*]
+    };
+}
+
+/// How each statement gets at the rows of the table, in the order of the plan. An index only scan counts as an
+/// index scan.
+const STATEMENTS: &[(&str, &str, &[&str])] = statements! {
+    "take/claim": [PENDING, NUMBER, PENDING, PENDING],
+    "take/sweep": [PENDING, NUMBER],
+    "take/read_back": [ID],
+    "settle/done": [NUMBER],
+    "settle/delete": [NUMBER],
+    "settle/settle": [NUMBER],
+    "settle/renew": [NUMBER],
+    "settle/resume": [PENDING],
+    "admin/stats": [DEAD, NUMBER, NUMBER, PENDING],
+    "admin/find": [ID],
+    "admin/find_by_aggregate": [AGGREGATE],
+    "admin/dead": [DEAD],
+    "admin/replay_ids": [ID],
+    "admin/replay_numbers": [DEAD],
+    "admin/discard_ids": [ID],
+    "admin/discard_numbers": [DEAD],
+    "admin/purge": [NUMBER, NUMBER],
+};
+
+/// Done and pending rows; the planner is told nothing of them until it is asked to look.
+const MANY_ROWS: &str = "
+    ALTER TABLE outbox_event SET (autovacuum_enabled = off);
+    INSERT INTO outbox_event (event_id, event_type, aggregate_id, payload, status)
+    SELECT 'event-' || n, 'OrderPlaced', 'order-' || n, '{}', CASE WHEN n % 2 = 0 THEN 1 ELSE 0 END
+    FROM generate_series(1, 200000) AS n";
+
+/// S5, S8, S9: no statement scans the table or sorts, without statistics, with statistics of an empty queue and
+/// of a full one.
+pub(crate) async fn statements_use_their_indexes(stage: &PostgresStage) {
+    let mut connection = stage.connection().await;
+    connection.execute(SESSION).await.unwrap();
+
+    assert_plans(&mut connection, "an empty table").await;
+    connection.execute("ANALYZE outbox_event").await.unwrap();
+    stage.execute(MANY_ROWS).await;
+    assert_plans(&mut connection, "a full table that was empty when it was analysed").await;
+    connection.execute("ANALYZE outbox_event").await.unwrap();
+    assert_plans(&mut connection, "a full queue").await;
+    connection.execute("UPDATE outbox_event SET status = 1; ANALYZE outbox_event").await.unwrap();
+    assert_plans(&mut connection, "an empty queue beside done rows").await;
+}
+
+async fn assert_plans(connection: &mut PgConnection, state: &str) {
+    for (file, sql, expected) in STATEMENTS {
+        let plan = explain(connection, sql).await;
+
+        let accesses: Vec<String> = plan.iter().filter_map(|line| access(line)).collect();
+        assert_eq!(accesses, *expected, "{file} on {state}: {plan:#?}");
+        let is_bulk =
+            |line: &&String| ["Sort", "Hash", "Bitmap", "Seq Scan"].iter().any(|bulk| line.contains(bulk));
+        assert_eq!(plan.iter().find(is_bulk), None, "{file} on {state}: {plan:#?}");
+    }
+}
+
+/// How the plan's line reads the table, if it does.
+fn access(line: &str) -> Option<String> {
+    let step = line.trim().trim_start_matches("->").trim().replace("Index Only Scan", "Index Scan");
+    let step = step.replace("Scan Backward", "Scan");
+    let (scan, rest) = step.split_once(" on outbox_event")?;
+    let is_scan = scan.contains("Scan") && (rest.is_empty() || rest.starts_with([' ', '_']));
+    is_scan.then(|| format!("{scan} on outbox_event"))
+}
+
+/// The plan that every execution of the prepared statement gets.
+async fn explain(connection: &mut PgConnection, sql: &str) -> Vec<String> {
+    let parameters = (1..).take_while(|n| sql.contains(&format!("${n}"))).map(|_| "NULL").collect::<Vec<_>>();
+    let arguments =
+        if parameters.is_empty() { String::new() } else { format!("({})", parameters.join(", ")) };
+    connection.execute(AssertSqlSafe(format!("PREPARE asked AS {sql}"))).await.unwrap();
+    let explain = format!("EXPLAIN (COSTS OFF) EXECUTE asked{arguments}");
+    let plan = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_all(&mut *connection).await.unwrap();
+    connection.execute("DEALLOCATE asked").await.unwrap();
+    plan.iter().map(|row| row.get(0)).collect()
+}

@@ -1,0 +1,104 @@
+//! Behind a pooler in transaction mode.
+
+use std::time::Duration;
+
+use pillarbox::Outbox;
+use pillarbox::store::{EventStore, TxStore, WakeUp};
+use pillarbox_postgres::PostgresStore;
+use pillarbox_testkit::acceptance::Desk;
+use pillarbox_testkit::conformance::{StoreHarness, claim, order_placed, take, write};
+use sqlx::Row;
+use tokio::time::timeout;
+
+use crate::pooled::PooledStage;
+
+/// S3: without being told, the store says that a pooler mixes up its statements, and what to do about it.
+pub(crate) async fn pooler_that_was_not_told_of_is_named(stage: &PooledStage) {
+    let mut stores = Vec::new();
+    let refused = loop {
+        match PostgresStore::options(&stage.url).schema(&stage.schema).connect().await {
+            Err(error) => break error,
+            Ok(store) => match store.take(take(1)).await {
+                Err(error) => break error,
+                Ok(_) => stores.push(store),
+            },
+        }
+    };
+
+    assert!(refused.to_string().contains("set `pooled(true)`"), "{refused}");
+    for store in stores {
+        store.close().await;
+    }
+}
+
+/// S4: the URL alone can say that there is a pooler.
+pub(crate) async fn url_tells_of_the_pooler(stage: &PooledStage) {
+    let url = format!("{}?statement-cache-capacity=0", stage.url);
+    write(stage, &["order-1", "order-2", "order-3"].map(order_placed)).await;
+
+    let stores = [0; 3].map(|_| PostgresStore::options(&url).schema(&stage.schema).connect());
+    for store in stores {
+        let store = store.await.unwrap();
+        assert_eq!(store.take(take(1)).await.unwrap().events.len(), 1);
+        store.close().await;
+    }
+}
+
+/// P5: events of another process are delivered by polling, as nobody can listen.
+pub(crate) async fn events_of_others_are_found_by_polling(stage: &PooledStage) {
+    let (listener, mut desk) = Desk::open();
+    let relay = Outbox::builder(PostgresStore::clone(stage.store()))
+        .on_aggregate("Order", "OrderPlaced", listener)
+        .poller_only()
+        .poll_every(Duration::from_millis(20))
+        .start()
+        .unwrap();
+    let event = order_placed("order-17");
+    write(stage, std::slice::from_ref(&event)).await;
+
+    let delivered = timeout(Duration::from_secs(10), desk.accept()).await.expect("it is delivered");
+
+    assert_eq!(delivered.id(), event.id());
+    stage.store().announce().await;
+    assert!(timeout(Duration::from_millis(50), stage.store().changed()).await.is_err());
+    relay.close().await;
+}
+
+/// S3: nothing of ours is left in the sessions that others use after us.
+pub(crate) async fn sessions_of_others_stay_as_they_were(stage: &PooledStage) {
+    write(stage, &[order_placed("order-17")]).await;
+    claim(stage, 10).await;
+    let settings = "SELECT current_setting('statement_timeout'), current_setting('plan_cache_mode'),
+        current_setting('enable_sort'), (SELECT count(*) FROM pg_prepared_statements WHERE name <> '')";
+
+    let pool = stage.store().pool();
+    let mut transactions = Vec::new();
+    for _ in 0..4 {
+        transactions.push(pool.begin().await.unwrap());
+    }
+
+    for tx in &mut transactions {
+        let row = sqlx::query(settings).persistent(false).fetch_one(&mut **tx).await.unwrap();
+        let seen: (String, String, String, i64) = (row.get(0), row.get(1), row.get(2), row.get(3));
+        assert_eq!(seen, ("0".to_owned(), "auto".to_owned(), "on".to_owned(), 0));
+    }
+}
+
+/// A server without TLS is refused where TLS is asked for.
+pub(crate) async fn missing_tls_is_named(stage: &PooledStage) {
+    let refused = PostgresStore::connect(format!("{}?sslmode=require", stage.url)).await.unwrap_err();
+
+    assert!(refused.to_string().contains("no encrypted connection to `"), "{refused}");
+    assert!(refused.to_string().contains("`sslmode`") && !refused.is_transient(), "{refused}");
+}
+
+/// W1: transactions of a store behind a pooler are READ COMMITTED too.
+pub(crate) async fn transactions_are_read_committed(stage: &PooledStage) {
+    let mut tx = stage.store().begin().await.unwrap();
+
+    let level = sqlx::query("SELECT current_setting('transaction_isolation')").persistent(false);
+    let level: String = level.fetch_one(&mut *tx).await.unwrap().get(0);
+
+    assert_eq!(level, "read committed");
+    PostgresStore::rollback(tx).await.unwrap();
+}

@@ -1,0 +1,180 @@
+//! Connections that are cut from outside: everything recovers by itself, nothing is lost.
+
+use std::time::Duration;
+
+use pillarbox::store::{Administration, EventStore, StoreError, TxStore};
+use pillarbox::{Event, Outbox};
+use pillarbox_postgres::PostgresStore;
+use pillarbox_testkit::acceptance::Desk;
+use pillarbox_testkit::conformance::{order_placed, take, write};
+use sqlx::{AssertSqlSafe, Row};
+
+use crate::stage::PostgresStage;
+
+/// A store whose sessions can be told apart from those of other trials.
+async fn marked(stage: &PostgresStage) -> PostgresStore {
+    let url = &stage.url;
+    let mark = format!("{}application_name={}", if url.contains('?') { "&" } else { "?" }, stage.schema);
+    let options = PostgresStore::options(format!("{url}{mark}")).schema(&stage.schema);
+    options.max_connections(1).connect().await.unwrap()
+}
+
+/// Ends all sessions of the marked store, and returns how many there were.
+async fn cut(stage: &PostgresStage) -> i64 {
+    let cut = format!(
+        "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = '{}'",
+        stage.schema
+    );
+    let row = sqlx::raw_sql(AssertSqlSafe(cut)).fetch_one(&mut stage.connection().await).await.unwrap();
+    row.get(0)
+}
+
+/// Calls again until it works, as the engine does.
+async fn insistently<T>(mut call: impl AsyncFnMut() -> Result<T, StoreError>) -> T {
+    for _ in 0..5 {
+        match call().await {
+            Ok(value) => return value,
+            Err(error) => assert!(error.is_transient(), "{error:?}"),
+        }
+    }
+    call().await.unwrap()
+}
+
+/// S3: after all connections were cut, every call works again, at the latest when it is repeated.
+pub(crate) async fn store_recovers_from_cut_connections(stage: &PostgresStage) {
+    let store = marked(stage).await;
+    let ids = ["order-1".to_owned()];
+    for round in 0..3 {
+        write(stage, &[order_placed(&format!("order-{round}"))]).await;
+        insistently(async || store.take(take(1)).await).await;
+        insistently(async || store.settle(&[], pillarbox::store::DoneRows::Keep).await).await;
+        insistently(async || store.read_back(take(1).token, &ids).await).await;
+        insistently(async || store.stats().await).await;
+        PostgresStore::rollback(insistently(async || store.begin().await).await).await.unwrap();
+
+        assert!(cut(stage).await >= 3);
+    }
+
+    assert_eq!(insistently(async || store.stats().await).await.pending(), 3);
+    store.close().await;
+}
+
+/// S3: a connection that died while nobody used it is found out before it is used.
+pub(crate) async fn idle_connection_that_was_cut_is_replaced(stage: &PostgresStage) {
+    let store = marked(stage).await;
+    write(stage, &[order_placed("order-17")]).await;
+    store.take(take(0)).await.unwrap();
+    store.stats().await.unwrap();
+    PostgresStore::rollback(store.begin().await.unwrap()).await.unwrap();
+
+    cut(stage).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+
+    assert_eq!(store.stats().await.unwrap().pending(), 1);
+    assert_eq!(store.take(take(1)).await.unwrap().events.len(), 1);
+    PostgresStore::rollback(store.begin().await.unwrap()).await.unwrap();
+    store.close().await;
+}
+
+/// W5, W13: a commit on a connection that was cut is not known to have happened, and its event is not delivered.
+pub(crate) async fn commit_on_a_cut_connection_is_unknown(stage: &PostgresStage) {
+    let store = marked(stage).await;
+    let event = order_placed("order-17");
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, std::slice::from_ref(&event), None).await.unwrap();
+
+    cut(stage).await;
+    let committed = PostgresStore::commit(tx).await;
+
+    assert!(matches!(committed, Err(pillarbox::store::CommitError::Unknown { .. })), "{committed:?}");
+    assert!(store.find(event.id()).await.unwrap().is_none());
+    PostgresStore::rollback(insistently(async || store.begin().await).await).await.unwrap();
+    store.close().await;
+}
+
+/// D11, Q3: an outbox with a pool of one connection, all of whose sessions are cut again and again, delivers every
+/// committed event.
+pub(crate) async fn outbox_survives_cut_connections(stage: &PostgresStage) {
+    const EVENTS: usize = 60;
+    let (listener, mut desk) = Desk::open();
+    let outbox = Outbox::builder(marked(stage).await)
+        .on("OrderPlaced", listener)
+        .poll_every(Duration::from_millis(50))
+        .start()
+        .unwrap();
+    let mut committed = Vec::new();
+    for n in 0..EVENTS {
+        if n % 20 == 10 {
+            cut(stage).await;
+        }
+        let event = Event::of_json("OrderPlaced", format!("{n}")).unwrap();
+        if let Ok(id) = commit(&outbox, event).await {
+            committed.push(id);
+        }
+    }
+
+    let mut delivered = Vec::new();
+    while !committed.iter().all(|id| delivered.contains(id)) {
+        delivered.push(desk.accept().await.id().to_owned());
+    }
+    outbox.close().await;
+
+    assert!(committed.len() > EVENTS / 2);
+    assert_eq!(stage.store.stats().await.unwrap().pending(), 0);
+}
+
+async fn commit(outbox: &Outbox<PostgresStore>, event: Event) -> Result<String, Box<dyn std::error::Error>> {
+    let mut tx = outbox.begin().await?;
+    let id = outbox.write(&mut tx, event).await?;
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// A statement that waits too long for a lock is given up, and says how to help.
+pub(crate) async fn locked_row_ends_a_settlement_in_time(stage: &PostgresStage) {
+    let store = stage.options().lock_timeout(Duration::from_millis(100)).connect().await.unwrap();
+    write(stage, &[order_placed("order-17")]).await;
+    let taken = store.take(take(1)).await.unwrap().events;
+    let mut user = stage.connection().await;
+    sqlx::Executor::execute(&mut user, "BEGIN; SELECT FROM outbox_event FOR UPDATE").await.unwrap();
+
+    let renewed = store.renew(&[taken[0].lease], Duration::from_secs(60)).await.unwrap_err();
+
+    assert!(renewed.is_transient() && renewed.to_string().contains("`lock_timeout`"), "{renewed}");
+    sqlx::Executor::execute(&mut user, "ROLLBACK").await.unwrap();
+    assert!(store.renew(&[taken[0].lease], Duration::from_secs(60)).await.unwrap().is_empty());
+}
+
+/// S3: a deadlock that another transaction causes is nobody's problem: the step is done again.
+pub(crate) async fn deadlock_is_tried_again(stage: &PostgresStage) {
+    let store = stage.options().lock_timeout(Duration::from_secs(30)).connect().await.unwrap();
+    write(stage, &["order-1", "order-2"].map(order_placed)).await;
+    let leases: Vec<_> = store.take(take(2)).await.unwrap().events.iter().map(|taken| taken.lease).collect();
+    let mut user = stage.connection().await;
+    let lock = "SELECT FROM outbox_event WHERE aggregate_id = $1 FOR UPDATE";
+    sqlx::Executor::execute(&mut user, "BEGIN; SET LOCAL deadlock_timeout = '10s'").await.unwrap();
+    sqlx::query(lock).bind("order-2").execute(&mut user).await.unwrap();
+
+    let renewing = tokio::spawn({
+        let (store, leases) = (store.clone(), leases.clone());
+        async move { store.renew(&leases, Duration::from_secs(60)).await }
+    });
+    wait_for_a_lock(stage).await;
+    sqlx::query(lock).bind("order-1").execute(&mut user).await.unwrap();
+    sqlx::Executor::execute(&mut user, "COMMIT").await.unwrap();
+
+    assert!(renewing.await.unwrap().unwrap().is_empty());
+}
+
+/// Waits until a statement on this stage's tables waits for a lock.
+async fn wait_for_a_lock(stage: &PostgresStage) {
+    let mut connection = stage.connection().await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+    loop {
+        let query = sqlx::query(waiting).bind(format!("%{}.outbox_event%", stage.schema));
+        if query.fetch_one(&mut connection).await.unwrap().get::<i64, _>(0) > 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

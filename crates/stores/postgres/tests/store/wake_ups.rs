@@ -1,0 +1,176 @@
+//! Other processes' events wake, and nothing else does.
+
+use std::time::Duration;
+
+use pillarbox::store::{TxStore, WakeUp};
+use pillarbox::{Event, Outbox, Runtime};
+use pillarbox_postgres::PostgresStore;
+use pillarbox_testkit::acceptance::Desk;
+use pillarbox_testkit::conformance::order_placed;
+use sqlx::Row;
+use tokio::time::timeout;
+
+use crate::stage::PostgresStage;
+
+/// Far more than a wake-up takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What nobody waits for: the tests rely on NOTIFY.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+/// Another store on the same tables that already listens.
+async fn listening(stage: &PostgresStage) -> PostgresStore {
+    let store = stage.options().connect().await.unwrap();
+    timeout(PATIENCE, store.changed()).await.expect("LISTEN is set up");
+    store
+}
+
+async fn assert_woken(store: &PostgresStore) {
+    timeout(PATIENCE, store.changed()).await.expect("it is woken");
+}
+
+async fn assert_asleep(store: &PostgresStore) {
+    assert!(timeout(Duration::from_millis(100), store.changed()).await.is_err(), "it slept");
+}
+
+/// P5: each announcement of another store wakes, also one that comes while nobody waits, and only once.
+pub(crate) async fn announcements_of_others_wake_each_time(stage: &PostgresStage) {
+    let store = listening(stage).await;
+
+    for _ in 0..3 {
+        stage.store.announce().await;
+        assert_woken(&store).await;
+    }
+    assert_asleep(&store).await;
+}
+
+/// P5: our own announcements wake others and not ourselves.
+pub(crate) async fn own_announcements_wake_others_only(stage: &PostgresStage) {
+    let (store, other) = (listening(stage).await, listening(stage).await);
+
+    store.announce().await;
+
+    assert_woken(&other).await;
+    assert_asleep(&store).await;
+}
+
+/// P5: other outboxes of the database, and other channels, wake nobody here.
+pub(crate) async fn other_outboxes_do_not_wake(stage: &PostgresStage) {
+    let store = listening(stage).await;
+    let neighbour = stage.options().prefix("neighbour_").connect().await.unwrap();
+    neighbour.migrate().await.unwrap();
+
+    neighbour.announce().await;
+    stage.execute("NOTIFY pillarbox; NOTIFY outbox_event").await;
+
+    assert_asleep(&store).await;
+}
+
+/// P5, W12: any program can wake by a NOTIFY on the channel that is named after the table.
+pub(crate) async fn plain_notify_wakes(stage: &PostgresStage) {
+    let store = listening(stage).await;
+
+    stage.execute(format!("NOTIFY \"pillarbox:{}.outbox_event\"", stage.schema)).await;
+
+    assert_woken(&store).await;
+}
+
+/// P5: an outbox that is migrated after we began to listen wakes us too.
+pub(crate) async fn outbox_that_is_migrated_later_wakes(stage: &PostgresStage) {
+    let options = || stage.options().prefix("later_");
+    let store = options().connect().await.unwrap();
+    assert_asleep(&store).await;
+
+    options().connect().await.unwrap().migrate().await.unwrap();
+
+    assert_woken(&store).await;
+}
+
+/// P5: with the wake-up switched off nobody listens and nobody notifies.
+pub(crate) async fn store_without_wake_up_is_silent_and_deaf(stage: &PostgresStage) {
+    let witness = listening(stage).await;
+    let store = stage.options().wake_up(false).connect().await.unwrap();
+
+    store.announce().await;
+    assert_asleep(&witness).await;
+    stage.store.announce().await;
+
+    assert_woken(&witness).await;
+    assert_asleep(&store).await;
+}
+
+/// P5: a LISTEN whose session was ended is set up again, which counts as a change.
+pub(crate) async fn lost_listen_is_set_up_again(stage: &PostgresStage) {
+    let store = listening(stage).await;
+
+    let ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND query LIKE $1";
+    let schema = format!("%{}%", stage.schema);
+    let row = sqlx::query(ended).bind(schema).fetch_one(&mut stage.connection().await).await.unwrap();
+    assert_eq!(row.get::<i64, _>(0), 1);
+
+    assert_woken(&store).await;
+    stage.store.announce().await;
+    assert_woken(&store).await;
+}
+
+/// P5: listening ends with the store, closed or dropped.
+pub(crate) async fn listening_ends_with_its_store(stage: &PostgresStage) {
+    let (closed, dropped) = (listening(stage).await, listening(stage).await);
+
+    closed.close().await;
+    drop(dropped);
+
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND query LIKE $1";
+    let mut connection = stage.connection().await;
+    let listeners = timeout(PATIENCE, async {
+        loop {
+            let query = sqlx::query(sessions).bind(format!("%{}%", stage.schema));
+            if query.fetch_one(&mut connection).await.unwrap().get::<i64, _>(0) == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    listeners.await.expect("nobody listens any more");
+}
+
+/// P5, W12: an event that one outbox commits reaches the listener of another without a poll, whether it was written
+/// in a transaction of ours or told of by a receipt.
+pub(crate) async fn commit_reaches_another_process_without_a_poll(stage: &PostgresStage) {
+    let (listener, mut desk) = Desk::open();
+    let relay = Outbox::builder(stage.options().connect().await.unwrap())
+        .runtime(Runtime::tokio())
+        .on("OrderPlaced", listener)
+        .poller_only()
+        .poll_every(NEVER)
+        .start()
+        .unwrap();
+    let writer = Outbox::builder(PostgresStore::clone(&stage.store)).writer_only().start().unwrap();
+
+    let mut tx = writer.begin().await.unwrap();
+    writer.write(&mut tx, Event::of_json("OrderPlaced", r#"{"id":1}"#).unwrap()).await.unwrap();
+    tx.commit().await.unwrap();
+    let first = timeout(PATIENCE, desk.accept()).await.expect("it is delivered");
+    let mut tx = stage.store.pool().begin().await.unwrap();
+    let event = Event::of_json("OrderPlaced", r#"{"id":2}"#).unwrap();
+    let receipt = writer.write_in(&mut tx, [event.clone()]).await.unwrap();
+    tx.commit().await.unwrap();
+    writer.committed(receipt);
+    let second = timeout(PATIENCE, desk.accept()).await.expect("it is delivered");
+
+    assert_eq!(first.payload().as_json(), Some(r#"{"id":1}"#));
+    assert_eq!(second.id(), event.id());
+    relay.close().await;
+}
+
+/// P5: nothing is sent inside the user's transaction: who listens hears of a commit only after it, and of a
+/// rollback never.
+pub(crate) async fn nothing_is_notified_inside_a_transaction(stage: &PostgresStage) {
+    let store = listening(stage).await;
+
+    let mut tx = stage.store.begin().await.unwrap();
+    stage.store.insert(&mut tx, &[order_placed("order-17")], None).await.unwrap();
+    PostgresStore::commit(tx).await.unwrap();
+
+    assert_asleep(&store).await;
+}
