@@ -60,8 +60,8 @@ pub(crate) fn trigger(database: &str) -> [&'static str; 2] {
 /// The line that is to be typed into a shell and begins with `program`.
 #[allow(dead_code, reason = "not every test binary needs it")]
 pub(crate) fn shell(program: &str) -> &'static str {
-    let lines = blocks().into_iter().filter_map(|block| block.code.strip_prefix("$ "));
-    lines.filter(|line| line.starts_with(program)).next().expect("the page has such a line").trim_end()
+    let mut lines = blocks().into_iter().filter_map(|block| block.code.strip_prefix("$ "));
+    lines.find(|line| line.starts_with(program)).expect("the page has such a line").trim_end()
 }
 
 /// Keys, their hashes and their partitions, as the table on the page has them.

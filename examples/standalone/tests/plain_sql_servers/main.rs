@@ -1,6 +1,8 @@
 //! The statements of the guide for writers in other languages are taken from its page and executed on real servers,
 //! by a driver and by the command line programs that come with them.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
 mod cases;
 #[path = "../plain_sql/page.rs"]
 mod page;

@@ -140,10 +140,10 @@ fn database(url: &str) -> &str {
     url.rsplit_once('/').expect("the URL names a database").1
 }
 
-/// What `~/.my.cnf` says for `mysql://user:password@host:port/database`.
+/// What `~/.my.cnf` says for `mysql://user:password@host:port/database`; the password may be missing.
 fn client_settings(url: &str) -> String {
-    let (user, rest) = url.trim_start_matches("mysql://").split_once(':').expect("a user");
-    let (password, rest) = rest.split_once('@').expect("a password");
+    let (login, rest) = url.trim_start_matches("mysql://").split_once('@').expect("a user");
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let (host, rest) = rest.split_once(':').expect("a host");
     let (port, database) = rest.split_once('/').expect("a port");
     format!(

@@ -1,5 +1,7 @@
 //! The adapter on real servers.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
 mod errors;
 mod stage;
 
