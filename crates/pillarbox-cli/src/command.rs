@@ -1,10 +1,12 @@
 //! The command line.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Verdict};
-use crate::{dead, demo, migrate, purge, status};
+use crate::{dead, demo, migrate, purge, status, terminal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -12,6 +14,7 @@ Examples:
   pillarbox demo --crash                        kill it in the middle; nothing is lost
   pillarbox migrate --db shop.db                make the outbox in your database
   pillarbox status --db shop.db                 what waits, what is dead
+  pillarbox status --db postgres://shop@db/shop the same in PostgreSQL; mysql:// in MySQL and MariaDB
   PILLARBOX_DB=shop.db pillarbox dead list      what was given up, and why
 ";
 
@@ -40,6 +43,21 @@ pub(crate) fn help(examples: &str) -> String {
 }
 
 impl Pillarbox {
+    /// Reads the command line, or says what is wrong with it.
+    pub(crate) fn read() -> Result<Self, ExitCode> {
+        Self::try_parse().map_err(|error| {
+            let text = error.render().to_string();
+            let arguments: Vec<String> =
+                std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+            let shown = without_urls(&text, &arguments);
+            if shown == text {
+                error.exit();
+            }
+            terminal::say(shown.trim_end());
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        })
+    }
+
     /// Runs the command to its end.
     pub(crate) fn run(self) -> anyhow::Result<Verdict> {
         self.command.log();
@@ -69,9 +87,37 @@ impl Command {
     }
 }
 
+/// `text` without those of `arguments` that are, or end with, a URL: there may be a password in it.
+fn without_urls(text: &str, arguments: &[String]) -> String {
+    let mut shown = text.to_owned();
+    for argument in arguments {
+        let value = match argument.split_once('=') {
+            Some((option, value)) if option.starts_with('-') => value,
+            _ => argument,
+        };
+        let has_password =
+            matches!((value.find(':'), value.rfind('@')), (Some(colon), Some(at)) if colon < at);
+        if has_password || value.contains("://") {
+            shown = shown.replace(value, "…");
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_in_the_wrong_place_is_not_repeated() {
+        let url = "postgres://shop:secret@localhost/shop";
+        let arguments = ["pillarbox", "status", url, &format!("--dbx={url}"), "shop:secret@home", "order-17"];
+        let arguments = arguments.map(str::to_owned);
+
+        let shown = without_urls(&arguments.join("' '"), &arguments);
+
+        assert_eq!(shown, "pillarbox' 'status' '…' '--dbx=…' '…' 'order-17");
+    }
 
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {

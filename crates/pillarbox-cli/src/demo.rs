@@ -23,7 +23,7 @@ use self::ledger::{Books, Ledger};
 use self::progress::Progress;
 use self::run::Run;
 use self::shop::Shop;
-use crate::database::Location;
+use crate::database::{SqliteFile, explain};
 use crate::exit::{self, Verdict};
 use crate::{command, figure, terminal};
 
@@ -50,7 +50,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 2_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     events: u64,
 
-    /// Where: a path, or a URL that begins with `sqlite:`; a temporary file if not given
+    /// Which SQLite file: a path, or a URL that begins with `sqlite:`; a temporary file if not given
     // Taken as text: clap would repeat a URL that it refuses, and the password in it.
     #[arg(long, env = "PILLARBOX_DB", hide_env_values = true, value_name = "PATH|URL")]
     db: Option<String>,
@@ -90,7 +90,7 @@ struct Pace {
 #[derive(Args, Debug)]
 pub(crate) struct Child {
     #[arg(long)]
-    db: Location,
+    db: SqliteFile,
     #[arg(long)]
     run: i64,
     #[arg(long)]
@@ -132,25 +132,25 @@ impl Demo {
     }
 
     async fn play(&self, directory: &TempDir) -> anyhow::Result<Ledger> {
-        let location = match self.given() {
+        let file = match self.given() {
             Some(given) => given.parse()?,
-            None => Location::of(directory.path().join("demo.db")),
+            None => SqliteFile::of(directory.path().join("demo.db")),
         };
-        location.check()?;
-        let store = connect(&location).await?;
-        let run = Run::begin(&store, &location, self.seed, self.events).await?;
+        file.check()?;
+        let store = connect(&file).await?;
+        let run = Run::begin(&store, &file, self.seed, self.events).await?;
         let journal = directory.path().join("journal");
         let writing = Journal::open(&journal, 1).context("the demo cannot write its journal")?;
         let mut progress = Progress::new(&journal, self.events)?;
         let kept = if self.given().is_some() { "" } else { " (temporary, removed at the end)" };
-        progress.say(&format!("{} orders on {}{kept}", figure::count(self.events), location.name()));
+        progress.say(&format!("{} orders on {}{kept}", figure::count(self.events), file.name()));
         progress.say("  some roll back; one listener is flaky, one is slow, one never succeeds");
 
         if self.crash {
             // With the last connection gone, the child's death leaves a log that has to be recovered.
             store.close().await;
             let crash = Crash {
-                location: location.clone(),
+                file: file.clone(),
                 run,
                 journal,
                 workers: self.pace.workers.into(),
@@ -166,7 +166,7 @@ impl Demo {
             }
         }
         let reader = progress.finish()?;
-        let store = if self.crash { connect(&location).await? } else { store };
+        let store = if self.crash { connect(&file).await? } else { store };
         let books = Books::read(store.pool(), &run).await?;
         store.close().await;
         let crashes = if self.crash { self.crashes } else { 0 };
@@ -191,8 +191,8 @@ impl Pace {
     }
 }
 
-async fn connect(location: &Location) -> anyhow::Result<SqliteStore> {
-    location.options().watch(false).connect().await.map_err(|error| location.explain(error))
+async fn connect(file: &SqliteFile) -> anyhow::Result<SqliteStore> {
+    file.options().watch(false).connect().await.map_err(|error| explain(error, &file.name()))
 }
 
 /// Reads `100`, `100/s` or `0.5/s`.

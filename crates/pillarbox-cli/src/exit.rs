@@ -4,13 +4,14 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use pillarbox::store::StoreError;
+use sqlx::mysql::MySqlDatabaseError;
 
 /// The exit codes, as `--help` explains them.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done
-  1  it failed; in the demo also: the ledger does not balance
-  2  wrong usage, or the database is missing, not SQLite, without an outbox, or of another version
+  1  it failed: a server cannot be reached, or refuses; in the demo also: the ledger does not balance
+  2  wrong usage, or the database is missing, of an unknown kind, without an outbox, or of another version
   3  there is no such event, or it is not dead
 ";
 
@@ -40,8 +41,21 @@ pub(crate) fn code_of(result: anyhow::Result<Verdict>) -> ExitCode {
         Err(error) => error,
     };
     // Nobody is left to tell if this fails.
-    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    let _ = writeln!(std::io::stderr(), "error: {}", text(&error));
     ExitCode::from(number(&error))
+}
+
+/// The error and its causes. Drivers repeat the cause in their own text; it is said once.
+fn text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        match text.as_str() {
+            "" => text = cause,
+            said if said.ends_with(&cause) => {}
+            _ => text.extend([": ", &cause]),
+        }
+    }
+    text
 }
 
 /// Whether the reader of our output went away, as `head` does.
@@ -58,6 +72,7 @@ fn number(error: &anyhow::Error) -> u8 {
         return 3;
     }
     let is_usage = error.is::<Unusable>()
+        || error.chain().any(is_missing_database)
         || error.downcast_ref::<StoreError>().is_some_and(|error| {
             matches!(
                 error,
@@ -68,4 +83,13 @@ fn number(error: &anyhow::Error) -> u8 {
             )
         });
     if is_usage { 2 } else { 1 }
+}
+
+/// Whether a server says that it has no such database.
+fn is_missing_database(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let Some(sqlx::Error::Database(said)) = cause.downcast_ref() else { return false };
+    match said.try_downcast_ref::<MySqlDatabaseError>() {
+        Some(said) => said.number() == 1049,
+        None => said.code().as_deref() == Some("3D000"),
+    }
 }

@@ -15,9 +15,9 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let command = command::Pillarbox::parse();
-    exit::code_of(command.run())
+    match command::Pillarbox::read() {
+        Ok(command) => exit::code_of(command.run()),
+        Err(code) => code,
+    }
 }

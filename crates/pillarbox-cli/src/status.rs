@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use pillarbox::store::{Administration, Stats};
+use pillarbox_any::Kind;
 use serde::Serialize;
 
 use crate::command;
@@ -13,6 +14,7 @@ use crate::{figure, terminal};
 const EXAMPLES: &str = "\
 Examples:
   pillarbox status --db shop.db
+  pillarbox status --db postgres://shop@localhost/shop --schema billing
   pillarbox status --db shop.db --json | jq .oldest_due_seconds
 ";
 
@@ -33,6 +35,8 @@ pub(crate) struct Status {
 #[derive(Serialize)]
 struct Shown {
     database: String,
+    /// `sqlite`, `postgres` or `mysql`.
+    store: &'static str,
     schema_version: u32,
     new: u64,
     retry: u64,
@@ -47,10 +51,12 @@ impl Status {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let Opened { store, version, name } = self.database.open().await?;
         let stats = store.stats().await?;
+        let kind = store.kind();
         store.close().await;
         if self.json {
             return terminal::json(&Shown {
                 database: name,
+                store: kind.word(),
                 schema_version: version,
                 new: stats.new,
                 retry: stats.retry,
@@ -60,14 +66,14 @@ impl Status {
                 oldest_due_seconds: stats.oldest_due_for.map(|lag| lag.as_secs_f64()),
             });
         }
-        terminal::print(&table(&name, version, &stats)?)
+        terminal::print(&table(&name, kind, version, &stats)?)
     }
 }
 
-fn table(name: &str, version: u32, stats: &Stats) -> Result<String, std::fmt::Error> {
+fn table(name: &str, kind: Kind, version: u32, stats: &Stats) -> Result<String, std::fmt::Error> {
     let lag = stats.oldest_due_for.map_or_else(|| "–".to_owned(), figure::time);
     let mut table = String::new();
-    writeln!(table, "{name}, schema version {version}\n")?;
+    writeln!(table, "{name}, {kind}, schema version {version}\n")?;
     for (label, value, remark) in [
         ("new", figure::count(stats.new), "never tried"),
         ("retry", figure::count(stats.retry), "to be tried again"),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use pillarbox::store::{Administration, Page, StoredEvent};
-use pillarbox_sqlite::SqliteStore;
+use pillarbox_any::AnyStore;
 use serde::Serialize;
 
 use crate::command;
@@ -99,7 +99,7 @@ impl List {
     }
 
     /// Up to `most` lines, read a few at a time: payloads come with them, and may be large.
-    async fn lines(&self, store: &SqliteStore, most: usize) -> anyhow::Result<Vec<Line>> {
+    async fn lines(&self, store: &AnyStore, most: usize) -> anyhow::Result<Vec<Line>> {
         let (mut lines, mut after) = (Vec::new(), self.after);
         while lines.len() < most {
             let page = store.dead(Page { after, limit: (most - lines.len()).min(AT_ONCE) }).await?;

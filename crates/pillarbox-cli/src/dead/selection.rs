@@ -2,7 +2,7 @@
 
 use clap::Args;
 use pillarbox::store::{Administration, Page, Selection, Status};
-use pillarbox_sqlite::SqliteStore;
+use pillarbox_any::AnyStore;
 use serde::Serialize;
 
 use crate::command;
@@ -130,7 +130,7 @@ impl Discard {
 
 impl Meant {
     /// Where to begin; refuses ids that are unknown or not dead.
-    async fn steps(&self, store: &SqliteStore, name: &str) -> anyhow::Result<Steps> {
+    async fn steps(&self, store: &AnyStore, name: &str) -> anyhow::Result<Steps> {
         if self.all {
             return Ok(Steps::Numbers { after: 0, highest: store.highest().await? });
         }
@@ -166,7 +166,7 @@ enum Steps {
 }
 
 impl Steps {
-    async fn next(&mut self, store: &SqliteStore) -> anyhow::Result<Option<Selection>> {
+    async fn next(&mut self, store: &AnyStore) -> anyhow::Result<Option<Selection>> {
         let (after, highest) = match self {
             Self::Ids(ids) => return Ok(ids.take().map(Selection::Ids)),
             Self::Numbers { after, highest } => (after, *highest),

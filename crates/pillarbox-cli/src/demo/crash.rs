@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 
 use super::progress::Progress;
 use super::run::Run;
-use crate::database::Location;
+use crate::database::SqliteFile;
 use crate::figure;
 
 /// How often to look whether it is time to kill.
@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What the processes of one run have in common.
 pub(super) struct Crash {
-    pub(super) location: Location,
+    pub(super) file: SqliteFile,
     pub(super) run: Run,
     pub(super) journal: PathBuf,
     pub(super) workers: usize,
@@ -50,7 +50,7 @@ impl Crash {
     fn start(&self, incarnation: u32) -> anyhow::Result<Child> {
         let program = std::env::current_exe().context("the demo does not find its own program")?;
         let mut command = Command::new(program);
-        command.arg("demo-child").arg("--db").arg(self.location.given());
+        command.arg("demo-child").arg("--db").arg(self.file.given());
         command.arg("--run").arg(self.run.number.to_string());
         command.arg("--journal").arg(&self.journal);
         command.arg("--incarnation").arg(incarnation.to_string());

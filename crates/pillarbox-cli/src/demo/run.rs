@@ -7,7 +7,7 @@ use pillarbox::store::{Administration, StoreError};
 use pillarbox_sqlite::SqliteStore;
 use sqlx::{Row, SqlitePool};
 
-use crate::database::Location;
+use crate::database::{SqliteFile, explain};
 use crate::exit::Unusable;
 
 /// One run of the demo. Several runs can share a file.
@@ -22,14 +22,14 @@ impl Run {
     /// Begins a new run in a file that is new, or was made by the demo.
     pub(super) async fn begin(
         store: &SqliteStore,
-        location: &Location,
+        file: &SqliteFile,
         seed: u64,
         events: u64,
     ) -> anyhow::Result<Self> {
         let highest = match store.check().await {
             Ok(_) => store.highest().await?,
             Err(StoreError::NotMigrated) => 0,
-            Err(error) => return Err(location.explain(error)),
+            Err(error) => return Err(explain(error, &file.name())),
         };
         let pool = store.pool();
         let has_table = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1)";
@@ -39,7 +39,7 @@ impl Run {
             return Err(Unusable(format!(
                 "`{}` has events or orders that are not the demo's, and the demo would deliver them to nobody; \
                  give a new file",
-                location.name()
+                file.name()
             ))
             .into());
         }

@@ -3,6 +3,7 @@
 mod dead;
 mod demo;
 mod operator;
+mod program;
 mod shop;
 mod terminal;
 mod usage;

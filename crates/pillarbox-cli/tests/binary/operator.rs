@@ -32,6 +32,41 @@ fn a_prefix_names_an_outbox_of_its_own() {
     assert_eq!((&plain["dead"], &billing["dead"]), (&json!(1), &json!(0)));
 }
 
+/// S7: what --print prints, run by another tool, is an outbox.
+#[test]
+fn printed_migrations_make_an_outbox() {
+    for prefix in [&[][..], &["--prefix", "billing_"]] {
+        let shop = Shop::empty();
+        let printed = shop.run("migrate", &[&["--print"], prefix].concat());
+        let file = shop.file().exists();
+
+        shop.execute(printed.out.clone());
+
+        assert_eq!((printed.code, file), (Some(0), false), "it connects to nothing: {}", printed.err);
+        let status = shop.run("status", &[&["--json"], prefix].concat()).json();
+        assert_eq!((&status["schema_version"], &status["store"]), (&json!(1), &json!("sqlite")));
+        let again = shop.run("migrate", prefix);
+        assert!(again.out.contains("is up to date"), "{} {}", again.out, again.err);
+    }
+}
+
+/// S7: the database is chosen by the scheme or by name; a name needs no database at all.
+#[test]
+fn migrations_are_printed_for_each_database() {
+    for (dialect, url, sign) in [
+        ("sqlite", "sqlite:shop.db", "AUTOINCREMENT"),
+        ("postgres", "postgres://shop:secret@nowhere/shop", "GENERATED ALWAYS"),
+        ("mysql", "mariadb://shop:secret@nowhere/shop", "ENGINE = InnoDB"),
+    ] {
+        let by_name = run(&["migrate", "--print", "--dialect", dialect]);
+        let by_url = run(&["migrate", "--print", "--db", url]);
+
+        assert_eq!(by_name.code, Some(0), "{}", by_name.err);
+        assert!(by_name.out.starts_with("-- The outbox of Pillarbox in ") && by_name.out.contains(sign));
+        assert_eq!(by_name.out, by_url.out);
+    }
+}
+
 /// S4: a path, a URL and the environment name the same database.
 #[test]
 fn a_path_a_url_and_the_environment_name_the_same_database() {
@@ -60,6 +95,7 @@ fn status_counts_events_by_status() {
     assert_eq!(counts, [2, 1, 3, 2, 1, 1].map(|count| json!(count)));
     assert!(json["oldest_due_seconds"].as_f64().is_some(), "{json}");
     assert!(text.contains("~1   delivered; an estimate"), "{text}");
+    assert!(text.contains("shop.db, SQLite, schema version 1\n"), "{text}");
 }
 
 #[test]

@@ -3,45 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "what the tests stand on may fail as loudly as they do")]
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
 
 use pillarbox::Event;
 use pillarbox::store::TxStore;
 use pillarbox_sqlite::SqliteStore;
-use serde_json::Value;
+use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
-/// The program, with no settings from the environment.
-pub(crate) fn pillarbox() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pillarbox"));
-    command.env_remove("PILLARBOX_DB").env_remove("RUST_LOG");
-    command
-}
-
-/// What the program said and how it ended.
-pub(crate) struct Answer {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl Answer {
-    pub(crate) fn of(output: Output) -> Self {
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-    }
-
-    /// The data of an answer that went well.
-    pub(crate) fn json(&self) -> Value {
-        assert_eq!(self.code, Some(0), "{}", self.err);
-        serde_json::from_str(&self.out).unwrap()
-    }
-}
-
-/// Runs the program with these arguments.
-pub(crate) fn run(arguments: &[&str]) -> Answer {
-    Answer::of(pillarbox().args(arguments).output().unwrap())
-}
+pub(crate) use crate::program::{Answer, pillarbox, run};
 
 /// A directory with a database in it, or at least a place for one.
 pub(crate) struct Shop {
@@ -81,9 +50,10 @@ impl Shop {
         Answer::of(program.output().unwrap())
     }
 
-    /// Executes a statement of ours, as an application would.
-    pub(crate) fn execute(&self, statement: &'static str) {
-        self.with_store(async |store| {
+    /// Executes statements of ours, as an application would.
+    pub(crate) fn execute(&self, statement: impl Into<String>) {
+        let statement = AssertSqlSafe(statement.into());
+        self.with_store(async move |store| {
             sqlx::raw_sql(statement).execute(store.pool()).await.unwrap();
         });
     }

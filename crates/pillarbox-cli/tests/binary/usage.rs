@@ -103,7 +103,9 @@ fn a_directory_is_no_database() {
 /// S4: the password in a URL that is refused, or in the environment, is shown to nobody.
 #[test]
 fn an_unknown_scheme_is_answered_with_the_known_ones_and_without_the_password() {
-    let url = "postgres://shop:secret@localhost/shop";
+    let url = "postgre://shop:secret@localhost/shop";
+    let known = "unknown scheme `postgre`; known are `sqlite:PATH`, `postgres://…`, `postgresql://…`, `mysql://…`, \
+                 `mariadb://…` and a plain path; did you mean `postgres`?";
 
     for command in ["status", "migrate", "demo"] {
         let given = run(&[command, "--db", url]);
@@ -112,11 +114,60 @@ fn an_unknown_scheme_is_answered_with_the_known_ones_and_without_the_password() 
             Answer::of(pillarbox().args([command, "--help"]).env("PILLARBOX_DB", url).output().unwrap());
 
         for answer in [&given, &environment] {
-            assert_refused(answer, 2, "unknown scheme `postgres`; known are `sqlite:PATH` and a plain path");
+            assert_refused(answer, 2, known);
             assert!(!answer.err.contains("secret"), "{}", answer.err);
         }
         assert!(!help.out.contains("secret"), "{}", help.out);
     }
+}
+
+/// S4: a URL in the wrong place is not repeated, for there may be a password in it.
+#[test]
+fn a_url_in_the_wrong_place_is_refused_without_its_password() {
+    let url = "postgres://shop:secret@localhost/shop";
+
+    for arguments in [
+        &["status", url][..],
+        &[url],
+        &["status", "--dbb", url],
+        &[&format!("--db={url}"), "status"],
+        &["status", &format!("--schema={url}"), "--db", "shop.db", "--josn"],
+        &["dead", "list", "--db", "shop.db", "--limit", url],
+        &["migrate", "--print", "--dialect", url],
+        &["status", "--db", "shop:secret@localhost/shop"],
+        &["migrate", "--db", "//shop:secret@localhost/shop"],
+        &["demo", "--db", url],
+    ] {
+        let answer = run(arguments);
+
+        assert_refused(&answer, 2, "error: ");
+        assert!(!answer.err.contains("secret"), "{}", answer.err);
+    }
+}
+
+/// The demo says what it plays on.
+#[test]
+fn the_demo_needs_a_sqlite_file() {
+    for (url, kind) in
+        [("postgres://localhost/shop", "PostgreSQL"), ("mysql://localhost/shop", "MySQL/MariaDB")]
+    {
+        let reason =
+            format!("this is a URL of {kind}, and a SQLite file is needed; give a path, or `sqlite:PATH`");
+
+        assert_refused(&run(&["demo", "--db", url]), 2, &reason);
+    }
+}
+
+#[test]
+fn a_schema_is_refused_for_a_file() {
+    let shop = Shop::with_events(&[]);
+
+    for (command, arguments) in ON_AN_OUTBOX {
+        let answer = shop.run(command, &[arguments, &["--schema", "shop"]].concat());
+        assert_refused(&answer, 2, "SQLite has no schemas; leave `schema` out");
+    }
+    assert_refused(&shop.run("migrate", &["--schema", "shop"]), 2, "SQLite has no schemas");
+    assert_refused(&shop.run("migrate", &["--schema", "shop", "--print"]), 2, "SQLite has no schemas");
 }
 
 #[test]
@@ -144,6 +195,12 @@ fn values_that_make_no_sense_are_refused() {
         (&["status"], "--db"),
         (&["statsu"], "'status'"),
         (&["status", "--db", ""], "sqlite:"),
+        (&["migrate"], "--db"),
+        (&["migrate", "--print"], "--db"),
+        (&["migrate", "--dialect", "mysql"], "--print"),
+        (&["migrate", "--print", "--dialect", "oracle"], "sqlite, postgres, mysql"),
+        (&["migrate", "--print", "--dialect", "mysql", "--json"], "cannot be used with"),
+        (&["migrate", "--print", "--dialect", "mysql", "--prefix", "a-b"], "the prefix `a-b` is not a name"),
     ] {
         assert_refused(&run(arguments), 2, reason);
     }

@@ -1,0 +1,44 @@
+//! The binary `pillarbox` on PostgreSQL and MariaDB, run as a user runs it.
+
+mod dead;
+mod desk;
+mod operator;
+#[path = "../binary/program.rs"]
+mod program;
+mod refusals;
+
+use std::process::ExitCode;
+
+use pillarbox_testkit::servers::{self, Suite};
+use pillarbox_testkit::trials;
+
+use crate::desk::Desk;
+
+fn main() -> ExitCode {
+    let mut suite = Suite::from_args();
+    for server in [servers::POSTGRES, servers::MYSQL, servers::MYSQL8] {
+        trials!(suite, server, Desk;
+        operator {
+            migrate_creates_the_outbox_once
+            schema_and_prefix_name_an_outbox_of_their_own
+            printed_migrations_make_an_outbox
+            status_counts_events_by_status
+            purge_deletes_old_done_events_and_nothing_else
+        }
+        dead {
+            dead_events_are_listed_page_by_page
+            an_event_is_shown_with_its_payload
+            replay_makes_dead_events_pending
+            discard_deletes_dead_events
+            an_unknown_event_is_not_found
+        }
+        refusals {
+            whoever_cannot_get_in_is_told_why
+            a_database_without_an_outbox_is_refused
+            a_newer_schema_is_refused_by_every_command
+            a_missing_privilege_is_named
+            wrong_usage_is_refused
+        });
+    }
+    suite.run()
+}
