@@ -14,8 +14,7 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, Birth, DoneRows, EventStore, InsertError, Lease, Outcome, Purge, Selection, Settlement,
-    Take, TxStore,
+    Administration, Birth, DoneRows, InsertError, Lease, Outcome, Purge, Selection, Settlement, Take, TxStore,
 };
 use pillarbox::{Event, Timestamp};
 

@@ -135,13 +135,9 @@ impl Place {
         match &error {
             sqlx::Error::Configuration(reason) => StoreError::Config(format!("`{self}`: {reason}")),
             sqlx::Error::Tls(_) => self.no_encryption(error),
-            sqlx::Error::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => self.no_encryption(error),
-            sqlx::Error::Tls(_) => refused(
-                format!(
-                    "no encrypted connection to `{server}` can be made; switch TLS on there, or change `sslmode` in the URL"
-                ),
-                error,
-            ),
+            sqlx::Error::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => {
+                self.no_encryption(error)
+            }
             sqlx::Error::Io(_) => unavailable(
                 format!("`{server}` cannot be reached; see whether it runs, and correct the URL"),
                 error,
@@ -164,6 +160,15 @@ impl Place {
                 _ => self.store(error),
             },
         }
+    }
+
+    /// The server has no TLS, or a certificate that nobody vouches for.
+    fn no_encryption(&self, error: sqlx::Error) -> StoreError {
+        let server = &self.server;
+        let reason = format!(
+            "no encrypted connection to `{server}` can be made; look at TLS there, and at `sslmode` and `sslrootcert` in the URL"
+        );
+        refused(reason, error)
     }
 
     /// The server did not answer at all.

@@ -50,3 +50,11 @@ pub use options::PostgresOptions;
 pub use pillarbox_sql::Names;
 pub use store::PostgresStore;
 pub use tx::PostgresTx;
+
+#[cfg(doctest)]
+mod guide {
+    //! The programs on the guide's page, as tests.
+
+    #[doc = include_str!("../../../../docs/guide/postgresql.md")]
+    struct PostgreSql;
+}

@@ -1,5 +1,7 @@
 //! How a database is connected to.
 
+#[cfg(test)]
+mod tests;
 mod url;
 
 use std::time::Duration;

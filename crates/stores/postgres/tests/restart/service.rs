@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::server::KilledServer;
 
-/// Commits before the server is killed the first time, between the deaths, and after the last.
+/// Orders before each death of the server, during it, and after the last.
 const COMMITS: usize = 100;
 const DEATHS: usize = 2;
 
@@ -34,8 +34,11 @@ pub(crate) async fn outbox_survives_the_death_of_its_server(server: &KilledServe
 
     for _ in 0..DEATHS {
         place(&outbox, &mut orders, COMMITS).await;
-        tokio::join!(server.kill(), place(&outbox, &mut orders, COMMITS));
-        server.start().await;
+        let death = async {
+            server.kill().await;
+            server.start().await;
+        };
+        tokio::join!(death, place(&outbox, &mut orders, COMMITS));
     }
     place(&outbox, &mut orders, COMMITS).await;
     settle_down(&outbox).await;

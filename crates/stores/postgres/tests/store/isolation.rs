@@ -106,7 +106,7 @@ pub(crate) async fn user_who_holds_the_only_connection_stops_nothing(stage: &Pos
     let taken = store.take(take(10)).await.unwrap().events;
 
     assert_eq!(taken.len(), 1);
-    let impatient = stage.options().max_connections(1).connect_timeout(Duration::from_millis(100));
+    let impatient = stage.options().max_connections(1).connect_timeout(Duration::from_secs(2));
     let impatient = impatient.connect().await.unwrap();
     let _tx = impatient.begin().await.unwrap();
     let busy = impatient.begin().await.unwrap_err().to_string();

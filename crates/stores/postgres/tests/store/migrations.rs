@@ -7,7 +7,7 @@ use pillarbox_postgres::{Names, PostgresStore, migrations_sql};
 use pillarbox_testkit::conformance::{order_placed, write};
 use pillarbox_testkit::partition_vectors::VECTORS;
 use pillarbox_testkit::servers::unique_name;
-use sqlx::Row;
+use sqlx::{Connection, PgConnection, Row};
 
 use crate::stage::PostgresStage;
 
@@ -134,7 +134,12 @@ pub(crate) async fn printed_migrations_equal_migrate(stage: &PostgresStage) {
 
     let store = PostgresStore::options(&stage.url).schema(&printed).connect().await.unwrap();
     assert_eq!(store.check().await.unwrap(), 1);
-    assert_eq!(shape(stage, &printed).await, shape(stage, &stage.schema).await);
+    let (printed_shape, shape) = (shape(stage, &printed).await, shape(stage, &stage.schema).await);
+    for (printed, migrated) in printed_shape.iter().zip(&shape) {
+        assert_eq!(printed, migrated);
+    }
+    assert_eq!(printed_shape.len(), shape.len());
+    store.close().await;
     stage.execute(format!("DROP SCHEMA {printed} CASCADE")).await;
 }
 
@@ -164,10 +169,13 @@ async fn shape(stage: &PostgresStage, schema: &str) -> Vec<String> {
         JOIN pg_class ON pg_class.oid = tgrelid
         WHERE relnamespace = $1::regnamespace
         UNION ALL
-        SELECT format('%s %s', relname, reloptions) FROM pg_class WHERE relnamespace = $1::regnamespace
-        ORDER BY 1";
-    let rows = sqlx::query(parts).bind(schema).fetch_all(&mut stage.connection().await).await.unwrap();
-    rows.iter().map(|row| row.get::<String, _>(0).replace(schema, "")).collect()
+        SELECT format('%s %s', relname, reloptions) FROM pg_class WHERE relnamespace = $1::regnamespace";
+    // A connection without a search path of its own: all names come with their schema.
+    let mut connection = PgConnection::connect(&stage.url).await.unwrap();
+    let rows = sqlx::query(parts).bind(schema).fetch_all(&mut connection).await.unwrap();
+    let mut shape: Vec<String> = rows.iter().map(|row| row.get::<String, _>(0).replace(schema, "")).collect();
+    shape.sort();
+    shape
 }
 
 /// S1: the table has all its columns from the first migration on.

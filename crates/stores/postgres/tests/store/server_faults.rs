@@ -87,7 +87,7 @@ pub(crate) async fn commit_on_a_cut_connection_is_unknown(stage: &PostgresStage)
     let committed = PostgresStore::commit(tx).await;
 
     assert!(matches!(committed, Err(pillarbox::store::CommitError::Unknown { .. })), "{committed:?}");
-    assert!(store.find(event.id()).await.unwrap().is_none());
+    assert!(insistently(async || store.find(event.id()).await).await.is_none());
     PostgresStore::rollback(insistently(async || store.begin().await).await).await.unwrap();
     store.close().await;
 }
