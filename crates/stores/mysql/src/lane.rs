@@ -19,6 +19,10 @@ const ASK_AFTER: Duration = Duration::from_secs(1);
 /// Time for the server's own limits to be heard of, before a silent connection is given up.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// A process that is stopped in the middle of a transaction keeps its rows locked until the server has heard nothing
+/// of it for so long. (An idle connection that the server closes for it is replaced by the next step.)
+const IDLE_SECONDS: u32 = 30;
+
 /// How often a step is tried that others stood in the way of.
 const TRIES: u32 = 5;
 
@@ -41,7 +45,7 @@ impl Line {
     }
 
     /// How long a step may take before its connection counts as lost.
-    fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.statement_timeout.saturating_add(GRACE)
     }
 
@@ -56,6 +60,7 @@ impl Line {
             SET SESSION
                 /*M! max_statement_time = {statement_seconds}, */
                 /*!80017 max_execution_time = {statement_millis}, information_schema_stats_expiry = 0, */
+                wait_timeout = {IDLE_SECONDS},
                 innodb_lock_wait_timeout = {lock_seconds},
                 lock_wait_timeout = {lock_seconds},
                 time_zone = '+00:00',
