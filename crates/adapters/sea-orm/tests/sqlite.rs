@@ -1,5 +1,7 @@
 //! The adapter on SQLite, which needs no server.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
 #[path = "servers/stage.rs"]
 mod stage;
 
