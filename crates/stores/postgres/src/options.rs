@@ -17,7 +17,7 @@ use crate::lane::{Lane, Line};
 use crate::statements::Statements;
 use crate::store::Inner;
 use crate::take::Looks;
-use crate::wake::Listening;
+use crate::wake::Hints;
 
 /// A pooled connection that was not used for this long is asked whether it is still there.
 const ASK_AFTER: Duration = Duration::from_secs(1);
@@ -105,7 +105,7 @@ impl PostgresOptions {
 
     /// Whether this store listens for events that other processes commit, and tells them of its own.
     ///
-    /// Without it such events wait for the next poll. Behind a pooler in transaction mode it is always off.
+    /// Without it such events wait for the next poll. Behind a pooler in transaction mode it tells and does not hear.
     pub fn wake_up(mut self, wake_up: bool) -> Self {
         self.wake_up = wake_up;
         self
@@ -212,7 +212,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
         operating: Lane::new(&line, ""),
-        listening: (wake_up && !line.pooled).then(|| Listening::new(&line)),
+        hints: wake_up.then(|| Hints::new(&line)),
         looks: Looks::default(),
         line,
         statements,

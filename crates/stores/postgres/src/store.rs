@@ -14,7 +14,7 @@ use crate::lane::{Lane, Line};
 use crate::migration;
 use crate::statements::Statements;
 use crate::take::Looks;
-use crate::wake::Listening;
+use crate::wake::Hints;
 
 /// An outbox in a PostgreSQL database. Clones are handles to one store.
 ///
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     pub(crate) pool: PgPool,
     pub(crate) owns_pool: bool,
     pub(crate) looks: Looks,
-    pub(crate) listening: Option<Listening>,
+    pub(crate) hints: Option<Hints>,
     pub(crate) taking: Lane,
     pub(crate) settling: Lane,
     pub(crate) hot: Lane,
@@ -103,8 +103,8 @@ impl PostgresStore {
     /// A pool that was given to [`from_pool`](Self::from_pool) stays open.
     pub async fn close(&self) {
         let inner = &self.inner;
-        if let Some(listening) = &inner.listening {
-            listening.close();
+        if let Some(hints) = &inner.hints {
+            hints.close();
         }
         tokio::join!(
             inner.taking.close(),

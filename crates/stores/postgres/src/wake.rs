@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::PostgresStore;
+use crate::fault::Place;
 use crate::lane::Line;
 use crate::store::Inner;
 
@@ -25,19 +26,21 @@ impl WakeUp for PostgresStore {
     /// set up, at first or again. Never behind a pooler, or if `wake_up` is off.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let Some(listening) = &self.inner.listening else { return std::future::pending().await };
-            listening.begin(&self.inner);
-            listening.news.notified().await;
+            match &self.inner.hints {
+                Some(hints) if !self.inner.line.pooled => {
+                    hints.listen(&self.inner);
+                    hints.news.notified().await;
+                }
+                _ => std::future::pending().await,
+            }
         })
     }
 
-    /// Sends a NOTIFY, on a connection of the store's own.
+    /// Sends a NOTIFY, on a connection of the store's own; unless `wake_up` is off.
     fn announce(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if self.inner.listening.is_none() {
-                return;
-            }
-            if let Err(error) = self.notify().await {
+            let Some(hints) = &self.inner.hints else { return };
+            if let Err(error) = self.notify(hints).await {
                 tracing::debug!(%error, "other processes could not be notified; they will find the events by polling");
             }
         })
@@ -45,10 +48,9 @@ impl WakeUp for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn notify(&self) -> Result<(), StoreError> {
-        let Some(listening) = &self.inner.listening else { return Ok(()) };
-        let Some(channel) = channel(self).await? else { return Ok(()) };
-        let (inner, mark) = (Arc::clone(&self.inner), listening.mark.clone());
+    async fn notify(&self, hints: &Hints) -> Result<(), StoreError> {
+        let Some(channel) = channel(self, hints).await? else { return Ok(()) };
+        let (inner, mark) = (Arc::clone(&self.inner), hints.mark.clone());
         let notified = self.run(
             |inner| &inner.hot,
             move |connection| {
@@ -62,9 +64,8 @@ impl PostgresStore {
 }
 
 /// The channel of this outbox, named after its table; `None` as long as there is none.
-async fn channel(store: &PostgresStore) -> Result<Option<String>, StoreError> {
-    let Some(listening) = &store.inner.listening else { return Ok(None) };
-    if let Some(channel) = listening.channel.get() {
+async fn channel(store: &PostgresStore, hints: &Hints) -> Result<Option<String>, StoreError> {
+    if let Some(channel) = hints.channel.get() {
         return Ok(Some(channel.clone()));
     }
     let inner = Arc::clone(&store.inner);
@@ -74,11 +75,11 @@ async fn channel(store: &PostgresStore) -> Result<Option<String>, StoreError> {
     );
     let Some(row) = found.await? else { return Ok(None) };
     let channel: String = row.try_get(0).map_err(|error| store.inner.line.place.store(error))?;
-    Ok(Some(listening.channel.get_or_init(|| channel).clone()))
+    Ok(Some(hints.channel.get_or_init(|| channel).clone()))
 }
 
-/// The ear of a store.
-pub(crate) struct Listening {
+/// How a store tells and hears.
+pub(crate) struct Hints {
     /// What this store's own notifications carry.
     mark: String,
     channel: OnceLock<String>,
@@ -88,8 +89,8 @@ pub(crate) struct Listening {
     pool: PgPool,
 }
 
-impl Listening {
-    /// An ear that hears nothing yet.
+impl Hints {
+    /// Nothing is told or heard yet.
     pub(crate) fn new(line: &Line) -> Self {
         let pool = PgPoolOptions::new()
             .max_connections(1)
@@ -107,13 +108,19 @@ impl Listening {
     }
 
     /// Starts to listen, if nobody did.
-    fn begin(&self, inner: &Arc<Inner>) {
+    fn listen(&self, inner: &Arc<Inner>) {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if closed.is_none() {
             let (close, is_closed) = watch::channel(false);
             tokio::spawn(listen(Arc::downgrade(inner), self.pool.clone(), is_closed));
             *closed = Some(close);
         }
+    }
+
+    /// Wakes who waits, and returns what not to wake for.
+    fn pass_on(&self) -> String {
+        self.news.notify_one();
+        self.mark.clone()
     }
 
     /// Stops listening for good.
@@ -145,25 +152,30 @@ async fn listen(store: Weak<Inner>, pool: PgPool, mut is_closed: watch::Receiver
 
 /// Passes notifications of others on, until the connection is lost; `Ok` when the store is gone.
 async fn hear(store: &Weak<Inner>, pool: &PgPool, is_failing: &mut bool) -> Result<(), StoreError> {
-    let Some(inner) = store.upgrade() else { return Ok(()) };
-    let place = inner.line.place.clone();
-    let channel = match channel(&PostgresStore { inner }).await? {
-        Some(channel) => channel,
-        None => return Err(StoreError::NotMigrated),
-    };
+    let Some((place, channel)) = place_and_channel(store).await? else { return Ok(()) };
     let fault = |error| place.connect(error);
     let mut listener = PgListener::connect_with(pool).await.map_err(fault)?;
     listener.eager_reconnect(false);
     listener.listen(&channel).await.map_err(fault)?;
     *is_failing = false;
     loop {
-        let Some(inner) = store.upgrade() else { return Ok(()) };
-        let Some(listening) = &inner.listening else { return Ok(()) };
-        listening.news.notify_one();
-        let mark = listening.mark.clone();
-        drop(inner);
+        // Not held while it waits, so that a store that is dropped ends.
+        let mark = match store.upgrade() {
+            Some(inner) => inner.hints.as_ref().map(Hints::pass_on),
+            None => None,
+        };
+        let Some(mark) = mark else { return Ok(()) };
         while next(&mut listener).await.map_err(fault)? == mark {}
     }
+}
+
+/// Where to listen; `None` if the store is gone.
+async fn place_and_channel(store: &Weak<Inner>) -> Result<Option<(Place, String)>, StoreError> {
+    let Some(inner) = store.upgrade() else { return Ok(None) };
+    let store = PostgresStore { inner };
+    let Some(hints) = &store.inner.hints else { return Ok(None) };
+    let channel = channel(&store, hints).await?.ok_or(StoreError::NotMigrated)?;
+    Ok(Some((store.inner.line.place.clone(), channel)))
 }
 
 /// The next notification's content. A connection that is silent is asked whether it is still there.

@@ -152,6 +152,7 @@ fn main() -> ExitCode {
             pooler_that_was_not_told_of_is_named
             url_tells_of_the_pooler
             events_of_others_are_found_by_polling
+            announcements_pass_the_pooler
             sessions_of_others_stay_as_they_were
             missing_tls_is_named
             transactions_are_read_committed

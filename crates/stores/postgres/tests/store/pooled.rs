@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, Transaction};
 pub(crate) struct PooledStage {
     pub(crate) url: String,
     pub(crate) schema: String,
-    direct_url: String,
+    pub(crate) direct_url: String,
     store: Arc<PostgresStore>,
 }
 

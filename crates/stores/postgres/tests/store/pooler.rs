@@ -64,6 +64,17 @@ pub(crate) async fn events_of_others_are_found_by_polling(stage: &PooledStage) {
     relay.close().await;
 }
 
+/// P5: who writes through the pooler wakes those who listen past it.
+pub(crate) async fn announcements_pass_the_pooler(stage: &PooledStage) {
+    let direct = PostgresStore::options(&stage.direct_url).schema(&stage.schema).connect().await.unwrap();
+    timeout(Duration::from_secs(10), direct.changed()).await.expect("LISTEN is set up");
+
+    stage.store().announce().await;
+
+    timeout(Duration::from_secs(10), direct.changed()).await.expect("it is woken");
+    direct.close().await;
+}
+
 /// S3: nothing of ours is left in the sessions that others use after us.
 pub(crate) async fn sessions_of_others_stay_as_they_were(stage: &PooledStage) {
     write(stage, &[order_placed("order-17")]).await;
