@@ -110,7 +110,7 @@ impl TxStore for AnyStore {
         tx
     }
 
-    fn foreign_connection<'a>(tx: &'a mut AnyTx) -> &'a mut AnyTx {
+    fn foreign_connection(tx: &mut AnyTx) -> &mut AnyTx {
         tx
     }
 
