@@ -28,7 +28,6 @@ const ER_SP_DOES_NOT_EXIST: u16 = 1305;
 const ER_QUERY_INTERRUPTED: u16 = 1317;
 const ER_BINLOG_CREATE_ROUTINE_NEED_SUPER: u16 = 1419;
 const ER_ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
-const ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION: u16 = 1792;
 const ER_READ_ONLY_MODE: u16 = 1836;
 /// Of MariaDB.
 const ER_STATEMENT_TIMEOUT: u16 = 1969;
@@ -110,9 +109,6 @@ impl Place {
             ),
             Some(ER_OPTION_PREVENTS_STATEMENT | ER_READ_ONLY_MODE) => {
                 unavailable(format!("`{self}` is read-only; it may have become a replica"), error)
-            }
-            Some(ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION) => {
-                refused("the transaction ended at an earlier statement; begin a new one".into(), error)
             }
             Some(ER_CON_COUNT | ER_TOO_MANY_USER_CONNECTIONS | ER_USER_LIMIT_REACHED) => unavailable(
                 format!(

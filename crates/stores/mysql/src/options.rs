@@ -213,22 +213,29 @@ impl MySqlStore {
                 },
             )
             .await?;
-        if is_too_old(&version) {
-            return Err(StoreError::Config(format!(
-                "`{place}` has the version `{version}`; MySQL 8.0.17 or MariaDB 10.6, or a newer one, is needed"
-            )));
-        }
-        if is_read_only {
-            return Err(StoreError::Config(format!(
-                "`{place}` is read-only, as replicas are; give the URL of the primary, or set its `read_only` to 0"
-            )));
-        }
+        check_server(place, &version, is_read_only)?;
         migration::check_engine(self).await?;
         match self.check().await {
             Ok(_) | Err(StoreError::NotMigrated | StoreError::OlderSchema { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
+}
+
+/// Refuses a server that is too old, or that is not to be written to. Whoever may write to a replica all the same
+/// would break its replication.
+fn check_server(place: &Place, version: &str, is_read_only: bool) -> Result<(), StoreError> {
+    if is_too_old(version) {
+        return Err(StoreError::Config(format!(
+            "`{place}` has the version `{version}`; MySQL 8.0.17 or MariaDB 10.6, or a newer one, is needed"
+        )));
+    }
+    if is_read_only {
+        return Err(StoreError::Config(format!(
+            "`{place}` is read-only, as replicas are; give the URL of the primary, or set its `read_only` to 0"
+        )));
+    }
+    Ok(())
 }
 
 fn is_too_old(version: &str) -> bool {
@@ -269,5 +276,16 @@ mod tests {
         {
             assert!(!is_too_old(new), "{new}");
         }
+    }
+
+    /// S8: a server that is read-only is refused, though some users could write to it.
+    #[test]
+    fn read_only_servers_are_refused() {
+        let place =
+            Place::new(&MySqlConnectOptions::new().host("db.example").database("shop"), Names::default());
+
+        assert!(check_server(&place, "8.4.2", false).is_ok());
+        let refused = check_server(&place, "8.4.2", true).unwrap_err().to_string();
+        assert!(refused.contains("`db.example:3306/shop` is read-only"), "{refused}");
     }
 }

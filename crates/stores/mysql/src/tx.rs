@@ -2,48 +2,64 @@
 
 mod insert;
 
+use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use pillarbox::store::{Birth, CommitError, InsertError, StoreError, TxStore};
 use pillarbox::{BoxFuture, Event};
 use pillarbox_sql::{Panicked, Step, to_its_end};
-use sqlx::mysql::{MySql, MySqlConnection};
-use sqlx::{Executor, Transaction};
+use sqlx::mysql::{MySql, MySqlConnection, MySqlTransactionManager};
+use sqlx::pool::PoolConnection;
+use sqlx::{Executor, SqlSafeStr, Transaction};
+use sqlx_core::transaction::TransactionManager;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 pub(crate) use insert::Inserts;
 
 use crate::MySqlStore;
 use crate::fault;
+use crate::lane::Line;
 use crate::store::Inner;
 
-/// The session is read-only except inside the transaction. After a deadlock, which rolls back, the server would
-/// run what follows by itself, each statement a commit of its own; so it refuses all of it that writes. The
-/// savepoint is there exactly as long as the transaction is.
-const BEGIN: &str = "SET SESSION TRANSACTION READ ONLY;
+/// A deadlock rolls back, and what follows would run by itself, each statement a commit of its own; without
+/// `autocommit` it becomes another transaction, which nobody commits. The savepoint is there exactly as long as
+/// the transaction is.
+const BEGIN: &str = "SET SESSION autocommit = 0;
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 START TRANSACTION READ WRITE;
 SAVEPOINT pillarbox_transaction";
 
-/// Fails at the savepoint if the transaction has ended before.
+/// Fails at the savepoint, and commits nothing, if the transaction has ended before.
 const COMMIT: &str = "RELEASE SAVEPOINT pillarbox_transaction;
 COMMIT;
-SET SESSION TRANSACTION READ WRITE";
+SET SESSION autocommit = 1";
 
-/// How many statements of [`COMMIT`] have succeeded when it is committed.
+/// How many statements of [`COMMIT`] have succeeded when it is committed, and when it is over.
 const COMMITTED: usize = 2;
+const COMMITTED_AND_RESET: usize = 3;
 
 const ROLLBACK: &str = "ROLLBACK;
-SET SESSION TRANSACTION READ WRITE";
+SET SESSION autocommit = 1";
+
+/// How many statements of [`ROLLBACK`] have succeeded when it is over.
+const ROLLED_BACK_AND_RESET: usize = 2;
+
+/// Closing the connection rolls back too, so there is no need to wait long.
+const ROLLBACK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A transaction that [`begin`](TxStore::begin) opened, at READ COMMITTED.
 ///
-/// It stands for its connection, so statements run on `&mut *tx`. Dropped, it rolls back. Once a deadlock has
-/// rolled it back, or a statement such as `CREATE TABLE` has committed it, the server refuses every further
-/// write on it, and committing it is an error.
+/// It stands for its connection, so statements run on `&mut *tx`. Dropped, it rolls back. If a deadlock has
+/// rolled it back, or a statement such as `CREATE TABLE` has committed it, [`commit`](TxStore::commit) is an
+/// error, and what was written since is rolled back.
 pub struct MySqlTx {
-    transaction: Option<Transaction<'static, MySql>>,
+    connection: Option<PoolConnection<MySql>>,
     inner: Arc<Inner>,
     runtime: Handle,
 }
@@ -53,51 +69,120 @@ impl MySqlTx {
         // Connections that the server has closed meanwhile are found out here, one by one.
         let mut most_stale = inner.pool.options().get_max_connections();
         loop {
-            match inner.pool.begin_with(BEGIN).await {
-                Ok(transaction) => {
-                    return Ok(Self { transaction: Some(transaction), inner, runtime: Handle::current() });
+            let acquired = inner.pool.acquire().await;
+            let mut connection = acquired.map_err(|error| inner.line.place.connect(error))?;
+            match MySqlTransactionManager::begin(&mut connection, Some(BEGIN.into_sql_str())).await {
+                Ok(()) => {
+                    return Ok(Self { connection: Some(connection), inner, runtime: Handle::current() });
                 }
-                Err(error) if fault::is_lost(&error) && most_stale > 0 => most_stale -= 1,
-                Err(error) => return Err(inner.line.place.connect(error)),
+                Err(error) => {
+                    connection.close_on_drop();
+                    if !fault::is_lost(&error) || most_stale == 0 {
+                        return Err(inner.line.place.store(error));
+                    }
+                    most_stale -= 1;
+                }
             }
         }
     }
 
     async fn commit(mut self) -> Result<(), CommitError> {
-        let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
-        let (succeeded, failure) = run_each(&mut transaction, COMMIT).await;
-        let Some(error) = failure else { return Ok(()) };
-        // The session is made fit for others; a connection that is lost is not given to anybody.
-        let _ = roll_back(transaction).await;
-        if succeeded >= COMMITTED {
-            return Ok(());
+        let Some(connection) = self.connection.take() else { return Ok(()) };
+        let place = &self.inner.line.place;
+        match end(connection, COMMIT, COMMITTED_AND_RESET, self.inner.line.patience()).await {
+            Ended::Well => Ok(()),
+            Ended::Badly { succeeded, error } if succeeded >= COMMITTED && !is_muddled(&error) => Ok(()),
+            Ended::Badly { error, .. } => Err(place.commit(error)),
+            Ended::Silently => {
+                Err(CommitError::Unknown { reason: format!("`{place}` did not answer"), source: None })
+            }
         }
-        Err(self.inner.line.place.commit(error))
     }
 
     async fn rollback(mut self) -> Result<(), StoreError> {
-        let Some(transaction) = self.transaction.take() else { return Ok(()) };
-        roll_back(transaction).await.map_err(|error| self.inner.line.place.store(error))
+        let Some(connection) = self.connection.take() else { return Ok(()) };
+        roll_back(connection, &self.inner.line).await
     }
 }
 
-/// Ends the transaction. The driver does not know it and sends a ROLLBACK of its own, when the connection goes
-/// back to the pool.
-async fn roll_back(mut transaction: Transaction<'static, MySql>) -> Result<(), sqlx::Error> {
-    let (_, failure) = run_each(&mut transaction, ROLLBACK).await;
-    failure.map_or(Ok(()), Err)
+async fn roll_back(connection: PoolConnection<MySql>, line: &Line) -> Result<(), StoreError> {
+    match end(connection, ROLLBACK, ROLLED_BACK_AND_RESET, ROLLBACK_PATIENCE).await {
+        Ended::Well => Ok(()),
+        Ended::Badly { error, .. } => Err(line.place.store(error)),
+        Ended::Silently => Err(line.place.silent(ROLLBACK_PATIENCE)),
+    }
 }
 
-/// Runs several statements in one round trip: how many succeeded, and the failure that ended it.
-async fn run_each(connection: &mut MySqlConnection, sql: &'static str) -> (usize, Option<sqlx::Error>) {
+/// Whether answers may be those to other statements.
+fn is_muddled(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Protocol(_))
+}
+
+/// How a transaction ended.
+enum Ended {
+    Well,
+    Badly { succeeded: usize, error: sqlx::Error },
+    Silently,
+}
+
+/// Ends a transaction by several statements in one round trip, and gives its connection back to the pool. It is
+/// closed instead, which rolls back, if anything is not as expected: a statement of the user's that was dropped
+/// half-way may have left answers behind that are not ours.
+async fn end(
+    mut connection: PoolConnection<MySql>,
+    sql: &'static str,
+    statements: usize,
+    patience: Duration,
+) -> Ended {
     let mut succeeded = 0;
-    let mut results = connection.execute_many(sql);
-    loop {
-        match std::future::poll_fn(|context| results.as_mut().poll_next(context)).await {
-            Some(Ok(_)) => succeeded += 1,
-            Some(Err(error)) => return (succeeded, Some(error)),
-            None => return (succeeded, None),
+    let ended = timeout(patience, guarded(run_each(&mut connection, sql, &mut succeeded))).await;
+    match ended {
+        Ok(Ok(())) if succeeded == statements => {
+            forget_transaction(&mut connection);
+            return Ended::Well;
         }
+        _ => connection.close_on_drop(),
+    }
+    match ended {
+        Ok(Ok(())) => {
+            let error = sqlx::Error::Protocol(format!("{succeeded} answers to {statements} statements"));
+            Ended::Badly { succeeded, error }
+        }
+        Ok(Err(error)) => Ended::Badly { succeeded, error },
+        Err(_) => Ended::Silently,
+    }
+}
+
+/// Makes an error of a panic: the driver may stumble over answers that it did not expect.
+async fn guarded(run: impl Future<Output = Result<(), sqlx::Error>>) -> Result<(), sqlx::Error> {
+    let mut run = pin!(run);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context)));
+        let stumbled = || sqlx::Error::Protocol("the driver stumbled over an answer".into());
+        polled.unwrap_or_else(|_| Poll::Ready(Err(stumbled())))
+    })
+    .await
+}
+
+/// Runs several statements in one round trip, and counts those that succeeded.
+async fn run_each(
+    connection: &mut MySqlConnection,
+    sql: &'static str,
+    succeeded: &mut usize,
+) -> Result<(), sqlx::Error> {
+    let mut results = connection.execute_many(sql);
+    while let Some(result) = poll_fn(|context| results.as_mut().poll_next(context)).await {
+        result?;
+        *succeeded += 1;
+    }
+    Ok(())
+}
+
+/// Tells the driver, which keeps account of transactions to make those inside of ours savepoints, that it is
+/// over. It sends a ROLLBACK with what comes next, which has nothing to do any more.
+fn forget_transaction(connection: &mut MySqlConnection) {
+    while MySqlTransactionManager::get_transaction_depth(connection) > 0 {
+        MySqlTransactionManager::start_rollback(connection);
     }
 }
 
@@ -105,13 +190,13 @@ impl Deref for MySqlTx {
     type Target = MySqlConnection;
 
     fn deref(&self) -> &MySqlConnection {
-        self.transaction.as_ref().expect(OPEN)
+        self.connection.as_ref().expect(OPEN)
     }
 }
 
 impl DerefMut for MySqlTx {
     fn deref_mut(&mut self) -> &mut MySqlConnection {
-        self.transaction.as_mut().expect(OPEN)
+        self.connection.as_mut().expect(OPEN)
     }
 }
 
@@ -119,12 +204,12 @@ const OPEN: &str = "a transaction is open until it is consumed";
 
 impl Drop for MySqlTx {
     fn drop(&mut self) {
-        let Some(transaction) = self.transaction.take() else { return };
+        let Some(connection) = self.connection.take() else { return };
         let inner = Arc::clone(&self.inner);
         // Given to a runtime that is gone, the pool still needs one to take its connection back.
         let _context = self.runtime.enter();
         self.runtime.spawn(async move {
-            if let Err(error) = roll_back(transaction).await {
+            if let Err(error) = roll_back(connection, &inner.line).await {
                 tracing::warn!(database = %inner.line.place, %error, "a transaction could not be rolled back");
             }
         });
@@ -144,7 +229,7 @@ impl TxStore for MySqlStore {
     type Tx = MySqlTx;
     /// A transaction of your own `sqlx`. If a deadlock rolls it back and you go on all the same, MySQL runs
     /// every further statement by itself: an event that is written then is committed at once. Give such a
-    /// transaction up, or use [`begin`](TxStore::begin), whose transactions refuse it.
+    /// transaction up, or use [`begin`](TxStore::begin), whose transactions commit nothing then.
     type Foreign<'c> = Transaction<'c, MySql>;
 
     fn begin(&self) -> BoxFuture<'static, Result<MySqlTx, StoreError>> {

@@ -2,13 +2,24 @@
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
+mod bad_input;
+mod cancellations;
 mod cluster;
+mod deadlocks;
+mod histories;
+mod migrations;
+mod partitions;
+mod plans;
+mod processes;
+mod roles;
+mod sessions;
 mod stage;
+mod statements;
 
 use std::process::ExitCode;
 
-use pillarbox_testkit::servers::{self, Suite};
-use pillarbox_testkit::{acceptance_trials, cluster_trials, conformance_trials};
+use pillarbox_testkit::servers::{self, Server, Suite};
+use pillarbox_testkit::{acceptance_trials, cluster_trials, conformance_trials, trials};
 
 use crate::stage::MySqlStage;
 
@@ -17,10 +28,107 @@ fn main() -> ExitCode {
         return code;
     }
     let mut suite = Suite::from_args();
-    cluster_trials!(suite, servers::MYSQL, MySqlStage);
     for server in [servers::MYSQL, servers::MYSQL8] {
         conformance_trials!(suite, server, MySqlStage);
         acceptance_trials!(suite, server, MySqlStage);
+        cluster_trials!(suite, server, MySqlStage);
+        add_trials(&mut suite, server);
     }
     suite.run()
+}
+
+fn add_trials(suite: &mut Suite, server: Server) {
+    trials!(suite, server, MySqlStage;
+        bad_input {
+            wrong_password_is_named
+            debug_output_has_no_password
+            missing_database_is_named
+            url_without_database_is_refused
+            refused_connection_is_named
+            silent_server_is_given_up
+            disagreement_about_tls_is_named
+            misspelt_option_is_named
+            name_that_injects_sql_is_refused
+            table_without_transactions_is_refused
+            senseless_limits_are_refused
+            missing_privilege_is_named
+            row_without_payload_is_refused
+        }
+        cancellations {
+            a_dropped_begin_leaves_no_transaction
+            a_dropped_commit_ends_the_transaction
+            a_dropped_rollback_ends_the_transaction
+            a_dropped_insert_is_rolled_back_with_its_transaction
+            a_dropped_take_runs_to_its_end
+            a_dropped_settle_runs_to_its_end
+            a_dropped_renewal_or_resumption_leaves_no_transaction
+            a_dropped_replay_or_discard_runs_to_its_end
+            a_dropped_purge_leaves_no_transaction
+            a_dropped_read_loses_no_connection
+            a_dropped_close_can_be_repeated
+            a_dropped_statement_of_the_user_spoils_nothing
+            a_dropped_connect_or_migration_can_be_repeated
+        }
+        deadlocks {
+            swallowed_deadlock_leaves_no_ghost
+            connection_is_usable_after_a_deadlock
+            foreign_transaction_goes_on_without_its_beginning
+            implicit_commit_is_noticed
+            transaction_in_a_transaction_is_a_savepoint
+            store_hides_its_own_deadlocks
+        }
+        histories {
+            random_histories_end_like_on_the_memory_store
+        }
+        migrations {
+            names_lead_to_outboxes_of_their_own
+            migrations_at_once_agree
+            migration_that_was_cut_off_is_completed
+            newer_tables_are_refused
+            printed_sql_does_the_same
+            trigger_is_added_when_it_is_allowed
+        }
+        partitions {
+            trigger_agrees_with_the_vectors
+            trigger_leaves_other_rows_alone
+            store_writes_the_partition
+        }
+        plans {
+            every_statement_uses_its_index
+        }
+        processes {
+            write_elsewhere_is_found_by_polling
+            takes_of_several_stores_are_disjoint
+            locked_row_is_passed_over
+            plain_sql_is_delivered
+            zero_date_disturbs_no_other
+            people_can_read_what_is_stored
+        }
+        roles {
+            writer_only_writes
+            relay_only_delivers
+            operator_only_operates
+            migrator_migrates
+            no_grant_is_idle
+        }
+        sessions {
+            begun_transactions_are_read_committed
+            own_steps_are_read_committed
+            time_zone_of_a_session_has_no_effect
+            clock_of_the_writer_has_no_effect
+            times_beyond_the_calendar_are_refused
+            pool_of_one_connection_is_enough
+            sessions_go_back_as_they_came
+            cut_connections_are_replaced
+            cut_transaction_is_unknown
+            locked_rows_are_waited_for_only_so_long
+            closed_store_says_so
+        }
+        statements {
+            events_of_a_call_are_one_statement
+            a_take_is_few_statements
+            outcomes_of_a_kind_are_one_statement
+            read_backs_and_renewals_are_one_statement
+        }
+    );
 }

@@ -9,7 +9,7 @@ use pillarbox_mysql::{MySqlOptions, MySqlStore};
 use pillarbox_testkit::acceptance::Stage;
 use pillarbox_testkit::conformance::StoreHarness;
 use pillarbox_testkit::servers::{Fresh, unique_name};
-use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection};
+use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Transaction};
 
 /// A migrated outbox in a database that is dropped with it.
@@ -23,6 +23,67 @@ impl MySqlStage {
     /// The URL of the stage's database, for the administrator of the server.
     pub(crate) fn url(&self) -> String {
         self.server.clone().database(&self.database).to_url_lossy().to_string()
+    }
+
+    /// The server's administrator, with no database.
+    pub(crate) fn administrator(&self) -> MySqlConnectOptions {
+        self.server.clone()
+    }
+
+    /// A user of the stage's database.
+    pub(crate) fn options_as(&self, user: &str, password: &str) -> MySqlConnectOptions {
+        self.server.clone().username(user).password(password).database(&self.database)
+    }
+
+    /// Creates a user for this trial, with grants that speak of the database `shop` and of `name`; returns what
+    /// the user is really called.
+    pub(crate) async fn user(&self, name: &str, password: &str, grants: &[&str]) -> String {
+        let user = format!("{name}_{}", &self.database[self.database.len() - 12..]);
+        self.run(&format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'")).await;
+        for grant in grants {
+            let grant = grant.replace("shop.", &format!("{}.", self.database));
+            self.run(&grant.replace(&format!("'{name}'"), &format!("'{user}'"))).await;
+        }
+        user
+    }
+
+    /// Removes a user.
+    pub(crate) async fn drop_user(&self, user: &str) {
+        self.run(&format!("DROP USER '{user}'@'%'")).await;
+    }
+
+    /// Whether the server is MariaDB.
+    pub(crate) async fn is_mariadb(&self) -> bool {
+        self.number("SELECT VERSION() LIKE '%MariaDB%'").await == 1
+    }
+
+    /// Cuts every connection to the stage's database but the one that does it.
+    pub(crate) async fn cut_connections(&self) {
+        let mut connection = self.connection().await;
+        let others = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist
+            WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+        let others: Vec<i64> = sqlx::query_scalar(others).fetch_all(&mut connection).await.unwrap();
+        for other in others {
+            // It may have gone by itself.
+            let _ = connection.execute(AssertSqlSafe(format!("KILL CONNECTION {other}"))).await;
+        }
+        connection.close().await.unwrap();
+    }
+
+    /// The status of an event, asked for again while connections are cut.
+    pub(crate) async fn status_in_time(&self, event_id: &str) -> Option<Status> {
+        loop {
+            match self.store.find(event_id).await {
+                Ok(row) => return row.map(|row| row.status.unwrap()),
+                Err(error) => assert!(error.is_transient(), "{error}"),
+            }
+        }
+    }
+
+    /// Whether the server can encrypt.
+    pub(crate) async fn has_tls(&self) -> bool {
+        let connected = self.server.clone().ssl_mode(MySqlSslMode::Required).connect().await;
+        connected.is_ok()
     }
 
     /// Options for another store on the stage's database.

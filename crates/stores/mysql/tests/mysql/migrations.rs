@@ -1,0 +1,221 @@
+//! Migrations: by name, at once, cut off, printed, and without the privilege for triggers.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use pillarbox::Event;
+use pillarbox::store::{Administration, StoreError, TxStore};
+use pillarbox_mysql::{MySqlStore, migrations_sql};
+use pillarbox_sql::Names;
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
+use tokio::io::AsyncWriteExt;
+
+use crate::stage::MySqlStage;
+
+const TABLES: &str = include_str!("../../migrations/0001_outbox.sql");
+const TRIGGER: &str = include_str!("../../migrations/0001_trigger.sql");
+
+/// The stage's database as it was before it was migrated.
+async fn empty(stage: &MySqlStage) {
+    stage.run("DROP TABLE outbox_event, outbox_meta").await;
+}
+
+/// Every definition in a database, by name.
+async fn definitions(stage: &MySqlStage, database: &str) -> BTreeMap<String, String> {
+    let mut connection = stage.connection().await;
+    connection.execute(AssertSqlSafe(format!("USE {database}"))).await.unwrap();
+    let mut definitions = BTreeMap::new();
+    for (list, show, column) in
+        [("SHOW TABLES", "SHOW CREATE TABLE", 1), ("SHOW TRIGGERS", "SHOW CREATE TRIGGER", 2)]
+    {
+        for row in connection.fetch_all(list).await.unwrap() {
+            let name: String = row.try_get(0).unwrap();
+            let shown = connection.fetch_one(AssertSqlSafe(format!("{show} {name}"))).await.unwrap();
+            let mut text: String = shown.try_get(column).unwrap();
+            if let Some(at) = text.find(" AUTO_INCREMENT=") {
+                let end = at + 1 + text[at + 1..].find(' ').unwrap();
+                text.replace_range(at..end, "");
+            }
+            let text = text.replace(&format!("`{database}`."), "").replace(&format!("{database}."), "");
+            definitions.insert(name, text);
+        }
+    }
+    definitions
+}
+
+/// Writes an event and counts it.
+async fn assert_works(store: &MySqlStore) {
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, &[Event::of_json("OrderPlaced", "{}").unwrap()], None).await.unwrap();
+    MySqlStore::commit(tx).await.unwrap();
+    assert_eq!(store.stats().await.unwrap().pending(), 1);
+}
+
+/// S6: a schema, a prefix, and both together lead to outboxes of their own; a missing database is created.
+pub(crate) async fn names_lead_to_outboxes_of_their_own(stage: &MySqlStage) {
+    let elsewhere = format!("{}_b", stage.database.replace("pb_", "p"));
+    let elsewhere = &elsewhere[..elsewhere.len().min(32)];
+    assert_works(&stage.store).await;
+
+    for (schema, prefix) in [(None, "eu_"), (Some(elsewhere), ""), (Some(elsewhere), "eu_")] {
+        let options = stage.options().prefix(prefix);
+        let options = match schema {
+            Some(schema) => options.schema(schema),
+            None => options,
+        };
+        let store = options.connect().await.unwrap();
+        assert!(matches!(store.check().await, Err(StoreError::NotMigrated)), "{schema:?} {prefix}");
+        assert!(matches!(store.stats().await, Err(StoreError::NotMigrated)), "{schema:?} {prefix}");
+
+        assert_eq!(store.migrate().await.unwrap(), 1);
+        assert_eq!(store.migrate().await.unwrap(), 1);
+
+        assert_works(&store).await;
+        assert_eq!(store.highest().await.unwrap(), 1);
+        store.close().await;
+    }
+    let tables = format!(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema IN ('{}', '{elsewhere}')",
+        stage.database
+    );
+    assert_eq!(stage.number(&tables).await, 8);
+    let triggers = tables.replace("tables", "triggers").replace("table_schema", "trigger_schema");
+    assert_eq!(stage.number(&triggers).await, 4);
+    stage.run(&format!("DROP DATABASE {elsewhere}")).await;
+}
+
+/// S6: processes that migrate at once all succeed, and agree.
+pub(crate) async fn migrations_at_once_agree(stage: &MySqlStage) {
+    empty(stage).await;
+    let mut stores = Vec::new();
+    for _ in 0..8 {
+        stores.push(stage.options().connect().await.unwrap());
+    }
+
+    let migrating = stores.iter().cloned().map(|store| tokio::spawn(async move { store.migrate().await }));
+    for migrated in migrating.collect::<Vec<_>>() {
+        assert_eq!(migrated.await.unwrap().unwrap(), 1);
+    }
+
+    assert_works(&stores[0]).await;
+    for store in stores {
+        store.close().await;
+    }
+}
+
+/// S6: a migration that was cut off after any statement is completed by the next.
+pub(crate) async fn migration_that_was_cut_off_is_completed(stage: &MySqlStage) {
+    let expected = definitions(stage, &stage.database).await;
+    let tables: Vec<&str> = TABLES.split_inclusive(";\n").filter(|sql| !sql.trim().is_empty()).collect();
+    let mut statements = tables;
+    statements.push(TRIGGER);
+    assert_eq!(statements.len(), 3);
+
+    for cut in 0..=statements.len() {
+        empty(stage).await;
+        for statement in &statements[..cut] {
+            stage.run(statement).await;
+        }
+        assert!(matches!(stage.store.check().await, Err(StoreError::NotMigrated)), "after {cut} statements");
+
+        assert_eq!(stage.store.migrate().await.unwrap(), 1, "after {cut} statements");
+
+        assert_eq!(definitions(stage, &stage.database).await, expected, "after {cut} statements");
+        assert_works(&stage.store).await;
+    }
+}
+
+/// S6: tables of a newer program are refused, and left as they are.
+pub(crate) async fn newer_tables_are_refused(stage: &MySqlStage) {
+    stage.run("UPDATE outbox_meta SET value = '2' WHERE name = 'schema_version'").await;
+
+    for refused in [
+        stage.store.check().await.unwrap_err(),
+        stage.store.migrate().await.unwrap_err(),
+        stage.options().connect().await.unwrap_err(),
+    ] {
+        assert!(matches!(refused, StoreError::NewerSchema { found: 2, known: 1 }), "{refused:?}");
+    }
+}
+
+/// S6: what is printed does what migrating does, run by the client that people have.
+pub(crate) async fn printed_sql_does_the_same(stage: &MySqlStage) {
+    let migrated = definitions(stage, &stage.database).await;
+    let prefixed = migrations_sql(&Names::new(Some(&stage.database), "eu_").unwrap());
+    let plain = migrations_sql(&Names::default());
+    empty(stage).await;
+
+    run_by_client(stage, &plain).await;
+    run_by_client(stage, &prefixed).await;
+    run_by_client(stage, &prefixed).await;
+
+    let printed = definitions(stage, &stage.database).await;
+    for (name, definition) in &migrated {
+        assert_eq!(&printed[name], definition);
+        let renamed = definition.replace("outbox_", "eu_outbox_");
+        assert_eq!(printed[&format!("eu_{name}")], renamed);
+    }
+    assert_eq!(printed.len(), 2 * migrated.len());
+    assert_eq!(stage.store.check().await.unwrap(), 1);
+    assert_works(&stage.store).await;
+}
+
+/// Runs SQL by the `mariadb` client, which is installed with the server.
+async fn run_by_client(stage: &MySqlStage, sql: &str) {
+    let options = stage.administrator();
+    let url = options.to_url_lossy();
+    let mut client = tokio::process::Command::new("mariadb")
+        .args(["--no-defaults", "--skip-ssl", "--protocol=tcp", "--default-character-set=utf8mb4"])
+        .arg(format!("--host={}", options.get_host()))
+        .arg(format!("--port={}", options.get_port()))
+        .arg(format!("--user={}", options.get_username()))
+        .arg(&stage.database)
+        .env("MYSQL_PWD", percent_decoded(url.password().unwrap_or("")))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the `mariadb` client is installed");
+    let mut input = client.stdin.take().unwrap();
+    input.write_all(sql.as_bytes()).await.unwrap();
+    drop(input);
+    let ended = client.wait_with_output().await.unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        match (first, tail) {
+            (b'%', [high, low, tail @ ..]) => {
+                let digits = String::from_utf8_lossy(&[*high, *low]).into_owned();
+                bytes.push(u8::from_str_radix(&digits, 16).unwrap());
+                rest = tail;
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// S6: who may not create triggers gets the tables, and who may adds the trigger later.
+pub(crate) async fn trigger_is_added_when_it_is_allowed(stage: &MySqlStage) {
+    empty(stage).await;
+    let grant = "GRANT CREATE, SELECT, INSERT, UPDATE ON shop.* TO 'plain'@'%'";
+    let user = stage.user("plain", "seventeen", &[grant]).await;
+    let url = stage.options_as(&user, "seventeen").to_url_lossy();
+    let plain = MySqlStore::connect(url.to_string()).await.unwrap();
+
+    assert_eq!(plain.migrate().await.unwrap(), 1);
+    assert_works(&plain).await;
+    assert!(!definitions(stage, &stage.database).await.contains_key("outbox_event_partition"));
+
+    assert_eq!(stage.store.migrate().await.unwrap(), 1);
+    assert!(definitions(stage, &stage.database).await.contains_key("outbox_event_partition"));
+
+    plain.close().await;
+    stage.drop_user(&user).await;
+}

@@ -1,0 +1,239 @@
+//! Connections: their isolation, their time zone, how many there are, and what becomes of those that are cut.
+
+use std::time::Duration;
+
+use pillarbox::store::{
+    Administration, DoneRows, EventStore, Outcome, Settlement, Status, StoreError, TxStore,
+};
+use pillarbox::{Event, Timestamp};
+use pillarbox_mysql::MySqlStore;
+use pillarbox_testkit::acceptance::{Desk, Stage};
+use pillarbox_testkit::conformance::{claim, claim_one, order_placed, stored, take, within, write};
+use sqlx::Executor;
+use sqlx::mysql::MySqlPoolOptions;
+
+use crate::stage::MySqlStage;
+
+/// S5: our own transactions see what others commit meanwhile, though the server's default is another.
+pub(crate) async fn begun_transactions_are_read_committed(stage: &MySqlStage) {
+    stage.run("CREATE TABLE orders (id INT PRIMARY KEY) ENGINE = InnoDB").await;
+    let count = "SELECT COUNT(*) FROM orders";
+    let mut tx = stage.store.begin().await.unwrap();
+    assert_eq!(sqlx::query_scalar::<_, i64>(count).fetch_one(&mut *tx).await.unwrap(), 0);
+
+    stage.run("INSERT INTO orders VALUES (17)").await;
+
+    assert_eq!(sqlx::query_scalar::<_, i64>(count).fetch_one(&mut *tx).await.unwrap(), 1);
+    MySqlStore::commit(tx).await.unwrap();
+    let level = "SELECT @@GLOBAL.tx_isolation = 'READ-COMMITTED'".to_owned();
+    let level = if stage.is_mariadb().await { level } else { level.replace("tx_", "transaction_") };
+    assert_eq!(stage.number(&level).await, 0, "the server's default would have done");
+}
+
+/// S5: the store's own steps are READ COMMITTED too: one that waits for a row is seen to be.
+pub(crate) async fn own_steps_are_read_committed(stage: &MySqlStage) {
+    write(stage, &[order_placed("order-17")]).await;
+    let taken = claim_one(stage).await;
+    let mut holder = stage.connection().await;
+    holder.execute("START TRANSACTION").await.unwrap();
+    holder.execute("SELECT * FROM outbox_event FOR UPDATE").await.unwrap();
+
+    let store = stage.store.clone();
+    let settling = tokio::spawn(async move {
+        let done = Settlement { lease: taken.lease, outcome: Outcome::Done };
+        store.settle(&[done], DoneRows::Keep).await
+    });
+    let waiting = "SELECT trx_isolation_level
+        FROM information_schema.innodb_trx
+        JOIN information_schema.processlist ON processlist.id = innodb_trx.trx_mysql_thread_id
+        WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()";
+    let mut looking = stage.connection().await;
+    let mut level: Option<String> = None;
+    // InnoDB gathers this view anew only when nobody has looked for a tenth of a second.
+    for _ in 0..30 {
+        level = sqlx::query_scalar(waiting).fetch_optional(&mut looking).await.unwrap();
+        if level.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    holder.execute("ROLLBACK").await.unwrap();
+
+    assert_eq!(level.as_deref(), Some("READ COMMITTED"));
+    assert!(settling.await.unwrap().unwrap().is_empty());
+}
+
+/// S1: the time zone of the user's session changes no time.
+pub(crate) async fn time_zone_of_a_session_has_no_effect(stage: &MySqlStage) {
+    let mut tx = stage.store.pool().begin().await.unwrap();
+    tx.execute("SET time_zone = '+09:30'").await.unwrap();
+    let occurred_at = Timestamp::from_micros(1_772_366_400_000_001);
+    let event = Event::builder("OrderPlaced").occurred_at(occurred_at).json_text("{}").build().unwrap();
+    stage.store.insert(&mut tx, std::slice::from_ref(&event), None).await.unwrap();
+    let by_hand =
+        "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-hand', 'OrderPlaced', '{}')";
+    tx.execute(by_hand).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let now = Timestamp::from(std::time::SystemTime::now());
+    for id in [event.id(), "by-hand"] {
+        let row = stored(stage, id).await;
+        within(now, row.created_at, Duration::ZERO);
+        within(row.created_at, now, Duration::ZERO);
+        assert_eq!((row.due_at, row.available_at), (row.created_at, row.created_at));
+    }
+    assert_eq!(stored(stage, event.id()).await.event.unwrap().occurred_at(), occurred_at);
+    assert_eq!(claim(stage, 10).await.events.len(), 2);
+}
+
+/// S5: a writer whose clock is an hour off writes events that are due now; only what it says of them is off.
+pub(crate) async fn clock_of_the_writer_has_no_effect(stage: &MySqlStage) {
+    let now = Timestamp::from(std::time::SystemTime::now());
+    let hour = Duration::from_secs(3_600);
+    let ahead = Event::builder("OrderPlaced").occurred_at(now.saturating_add(hour)).json_text("{}");
+    let ahead = ahead.build().unwrap();
+
+    write(stage, std::slice::from_ref(&ahead)).await;
+
+    let taken = claim_one(stage).await;
+    assert_eq!(taken.event_id, ahead.id());
+    within(taken.created_at, now, Duration::ZERO);
+    assert_eq!(taken.event.unwrap().occurred_at(), now.saturating_add(hour));
+}
+
+/// W11: times that a column cannot hold are refused, and delays that would lead there end with the calendar.
+pub(crate) async fn times_beyond_the_calendar_are_refused(stage: &MySqlStage) {
+    let occurred = |micros| {
+        let builder = Event::builder("OrderPlaced").occurred_at(Timestamp::from_micros(micros));
+        builder.json_text("{}").build().unwrap()
+    };
+    let mut tx = stage.store.begin().await.unwrap();
+    for wrong in [i64::MAX, i64::MIN] {
+        let refused = stage.store.insert(&mut tx, &[occurred(wrong)], None).await.unwrap_err();
+        let text = format!("{refused:?}");
+        assert!(text.contains("outside the years 1000 to 9999"), "{text}");
+    }
+    let never = Event::builder("OrderPlaced").deliver_after(Duration::MAX).json_text("{}").build().unwrap();
+    stage.store.insert(&mut tx, std::slice::from_ref(&never), None).await.unwrap();
+    MySqlStore::commit(tx).await.unwrap();
+
+    assert!(claim(stage, 10).await.events.is_empty());
+    assert!(stored(stage, never.id()).await.due_at.to_string().starts_with("90"), "in the year 9023 or so");
+}
+
+/// S4: with one connection for the user, and the user holding it, everything else works.
+pub(crate) async fn pool_of_one_connection_is_enough(stage: &MySqlStage) {
+    let options = stage.administrator().database(&stage.database);
+    let pool = MySqlPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let store = MySqlStore::from_pool(pool.clone()).await.unwrap();
+    write(stage, &[order_placed("order-17")]).await;
+
+    let held = store.begin().await.unwrap();
+    let taken = store.take(take(10)).await.unwrap().events;
+    let done = Settlement { lease: taken[0].lease, outcome: Outcome::Done };
+    assert!(store.settle(&[done], DoneRows::Keep).await.unwrap().is_empty());
+    assert_eq!(store.stats().await.unwrap().pending(), 0);
+    assert!(store.read_back(taken[0].lease.token, &[taken[0].event_id.clone()]).await.unwrap().is_empty());
+    drop(held);
+
+    let again = store.begin().await.unwrap();
+    MySqlStore::rollback(again).await.unwrap();
+    store.close().await;
+    assert!(!pool.is_closed(), "it stays the user's");
+    sqlx::query("SELECT 1").execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
+/// S4: a session of the pool is left as it was: statements of the user's own may write by themselves.
+pub(crate) async fn sessions_go_back_as_they_came(stage: &MySqlStage) {
+    stage.run("CREATE TABLE orders (id INT PRIMARY KEY) ENGINE = InnoDB").await;
+    let store = stage.options().max_connections(1).connect().await.unwrap();
+
+    MySqlStore::commit(store.begin().await.unwrap()).await.unwrap();
+    sqlx::query("INSERT INTO orders VALUES (1)").execute(store.pool()).await.unwrap();
+    MySqlStore::rollback(store.begin().await.unwrap()).await.unwrap();
+    sqlx::query("INSERT INTO orders VALUES (2)").execute(store.pool()).await.unwrap();
+    drop(store.begin().await.unwrap());
+    sqlx::query("INSERT INTO orders VALUES (3)").execute(store.pool()).await.unwrap();
+
+    assert_eq!(stage.number("SELECT COUNT(*) FROM orders").await, 3);
+    store.close().await;
+}
+
+/// S11: connections that the server cuts are replaced, and nothing is lost or delivered for nothing.
+pub(crate) async fn cut_connections_are_replaced(stage: &MySqlStage) {
+    let (listener, mut desk) = Desk::open();
+    let outbox = stage.outbox().on("OrderPlaced", listener).poll_every(Duration::from_millis(20));
+    let outbox = outbox.start().unwrap();
+    let mut committed = Vec::new();
+
+    for _ in 0..5 {
+        let mut tx = outbox.begin().await.unwrap();
+        committed.push(outbox.write_json(&mut tx, "OrderPlaced", "{}").await.unwrap());
+        tx.commit().await.unwrap();
+        let mut lost = outbox.begin().await.unwrap();
+        let ghost = outbox.write_json(&mut lost, "OrderPlaced", "{}").await.unwrap();
+        stage.cut_connections().await;
+        assert!(lost.commit().await.is_err());
+        desk.accept().await;
+        assert_eq!(stage.status_in_time(&ghost).await, None);
+    }
+    outbox.close().await;
+
+    for id in committed {
+        assert_eq!(stage.status(&id).await, Some(Status::Done));
+    }
+    assert!(desk.waiting().is_none());
+}
+
+/// S11: a cut in the middle of a transaction is an outage, and the commit does not claim anything.
+pub(crate) async fn cut_transaction_is_unknown(stage: &MySqlStage) {
+    let mut tx = stage.store.begin().await.unwrap();
+    stage.store.insert(&mut tx, &[order_placed("order-17")], None).await.unwrap();
+    stage.cut_connections().await;
+
+    let refused = stage.store.insert(&mut tx, &[order_placed("order-18")], None).await.unwrap_err();
+    let committed = MySqlStore::commit(tx).await.unwrap_err();
+
+    let text = format!("{refused:?}");
+    assert!(text.contains("Unavailable"), "{text}");
+    assert!(matches!(committed, pillarbox::store::CommitError::Unknown { .. }), "{committed:?}");
+    drop(stage.store.begin().await.unwrap());
+    assert_eq!(stage.number("SELECT COUNT(*) FROM outbox_event").await, 0);
+}
+
+/// S11: rows that others hold for too long are an outage that names the option, not a hang.
+pub(crate) async fn locked_rows_are_waited_for_only_so_long(stage: &MySqlStage) {
+    let store = stage.options().lock_timeout(Duration::from_secs(1)).connect().await.unwrap();
+    write(stage, &[order_placed("order-17")]).await;
+    let taken = claim_one(stage).await;
+    let mut holder = stage.connection().await;
+    holder.execute("START TRANSACTION").await.unwrap();
+    holder.execute("SELECT * FROM outbox_event FOR UPDATE").await.unwrap();
+
+    let done = Settlement { lease: taken.lease, outcome: Outcome::Done };
+    let error = store.settle(std::slice::from_ref(&done), DoneRows::Keep).await.unwrap_err();
+    assert!(store.take(take(10)).await.unwrap().events.is_empty(), "a take skips them");
+    holder.execute("ROLLBACK").await.unwrap();
+
+    assert!(error.is_transient() && error.to_string().contains("`lock_timeout`"), "{error}");
+    assert!(store.settle(&[done], DoneRows::Keep).await.unwrap().is_empty());
+    store.close().await;
+}
+
+/// S11: a store that was closed says so.
+pub(crate) async fn closed_store_says_so(stage: &MySqlStage) {
+    let store = stage.options().connect().await.unwrap();
+    store.close().await;
+
+    for error in [
+        store.take(take(1)).await.map(drop).unwrap_err(),
+        store.stats().await.map(drop).unwrap_err(),
+        store.begin().await.map(drop).unwrap_err(),
+    ] {
+        assert!(
+            matches!(&error, StoreError::Unavailable { reason, .. } if reason == "the store is closed"),
+            "{error:?}"
+        );
+    }
+}

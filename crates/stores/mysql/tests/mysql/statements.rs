@@ -1,0 +1,167 @@
+//! How many statements things cost, counted by what the driver logs.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, Once};
+
+use pillarbox::Event;
+use pillarbox::store::{Birth, DoneRows, EventStore, Outcome, Owner, Settlement, Taken, Token, TxStore};
+use pillarbox_mysql::MySqlStore;
+use pillarbox_testkit::conformance::{LONG, order_placed, take};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+use crate::stage::MySqlStage;
+
+static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps the text of every statement of this process; trials tell theirs apart by the prefix of their tables.
+struct Statements;
+
+impl<S: tracing::Subscriber> Layer<S> for Statements {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "sqlx::query" {
+            let mut text = Text::default();
+            event.record(&mut text);
+            LOGGED.lock().unwrap().push(text.0);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if ["summary", "db.statement"].contains(&field.name()) {
+            self.0.push_str(value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if ["summary", "db.statement"].contains(&field.name()) {
+            write!(self.0, "{value:?}").unwrap();
+        }
+    }
+}
+
+/// A store whose statements are counted.
+struct Counted {
+    store: MySqlStore,
+    prefix: String,
+}
+
+impl Counted {
+    async fn new(stage: &MySqlStage) -> Self {
+        static LISTEN: Once = Once::new();
+        LISTEN.call_once(|| {
+            tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
+        });
+        let prefix = format!("c{}_", &stage.database[stage.database.len() - 10..]);
+        let store = stage.options().prefix(prefix.clone()).connect().await.unwrap();
+        store.migrate().await.unwrap();
+        let counted = Self { store, prefix };
+        counted.statements();
+        counted
+    }
+
+    /// The statements on the outbox since the last call.
+    fn statements(&self) -> Vec<String> {
+        let mut logged = LOGGED.lock().unwrap();
+        let (ours, others) = logged.drain(..).partition(|sql| sql.contains(&self.prefix));
+        *logged = others;
+        ours
+    }
+
+    async fn write(&self, events: &[Event], birth: Option<&Birth>) {
+        let mut tx = self.store.begin().await.unwrap();
+        self.store.insert(&mut tx, events, birth).await.unwrap();
+        MySqlStore::commit(tx).await.unwrap();
+    }
+
+    async fn take(&self, limit: usize) -> Vec<Taken> {
+        self.store.take(take(limit)).await.unwrap().events
+    }
+}
+
+fn orders_placed(count: usize) -> Vec<Event> {
+    (0..count).map(|n| order_placed(&format!("order-{n}"))).collect()
+}
+
+/// W2: one event is one statement, ten are one, 500 are one, 501 are two.
+pub(crate) async fn events_of_a_call_are_one_statement(stage: &MySqlStage) {
+    let counted = Counted::new(stage).await;
+    let birth = Birth { owner: Owner::new("orders", 1), token: Token(17), lease_for: LONG };
+
+    for (events, statements) in [(1, 1), (2, 1), (10, 1), (500, 1), (501, 2)] {
+        counted.write(&orders_placed(events), Some(&birth)).await;
+        assert_eq!(counted.statements().len(), statements, "for {events} events");
+    }
+    counted.store.close().await;
+}
+
+/// P2, P4: a take that is full costs two statements, a short one three, an empty one two.
+pub(crate) async fn a_take_is_few_statements(stage: &MySqlStage) {
+    let counted = Counted::new(stage).await;
+    counted.write(&orders_placed(300), None).await;
+    counted.statements();
+
+    for (asked, taken, statements) in [(200, 200, 2), (200, 100, 3), (200, 0, 2)] {
+        assert_eq!(counted.take(asked).await.len(), taken);
+        let found = counted.statements();
+        assert_eq!(found.len(), statements, "{found:?}");
+    }
+    counted.store.close().await;
+}
+
+/// D9: outcomes of one kind are one statement; a lost one costs three more, whatever the size.
+pub(crate) async fn outcomes_of_a_kind_are_one_statement(stage: &MySqlStage) {
+    let counted = Counted::new(stage).await;
+    counted.write(&orders_placed(600), None).await;
+    let kinds = [
+        Outcome::Done,
+        Outcome::Retry { after: LONG, error: "no".into(), spent: true },
+        Outcome::Aside { until: Some(LONG), reason: "later".into() },
+        Outcome::Dead { error: "no".into(), spent: true },
+        Outcome::Released,
+    ];
+    for outcome in kinds {
+        let settle = |taken: &Taken| Settlement { lease: taken.lease, outcome: outcome.clone() };
+        let settlements: Vec<_> = counted.take(100).await.iter().map(settle).collect();
+        counted.statements();
+
+        assert!(counted.store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
+        let found = counted.statements();
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+    let taken = counted.take(100).await;
+    let done = |taken: &Taken| Settlement { lease: taken.lease, outcome: Outcome::Done };
+    let mut settlements: Vec<_> = taken.iter().map(done).collect();
+    settlements[17].lease.token = Token(1);
+    settlements[18].lease.seq = 999_999;
+    counted.statements();
+
+    let lost = counted.store.settle(&settlements, DoneRows::Keep).await.unwrap();
+
+    assert_eq!(lost, [taken[17].lease.seq, 999_999]);
+    assert!(counted.statements().len() <= 4);
+    counted.store.close().await;
+}
+
+/// D5: what waits is read back by one statement, and leases are renewed by one.
+pub(crate) async fn read_backs_and_renewals_are_one_statement(stage: &MySqlStage) {
+    let counted = Counted::new(stage).await;
+    let events = orders_placed(100);
+    let birth = Birth { owner: Owner::new("orders", 1), token: Token(17), lease_for: LONG };
+    counted.write(&events, Some(&birth)).await;
+    let ids: Vec<String> = events.iter().map(|event| event.id().to_owned()).collect();
+    counted.statements();
+
+    let found = counted.store.read_back(birth.token, &ids).await.unwrap();
+    assert_eq!((found.len(), counted.statements().len()), (100, 1));
+
+    let lease = |seq| pillarbox::store::Lease { seq, token: birth.token, attempts: 0, starts: 0 };
+    let leases: Vec<_> = found.iter().map(|found| lease(found.seq)).collect();
+    assert!(counted.store.renew(&leases, LONG).await.unwrap().is_empty());
+    assert_eq!(counted.statements().len(), 1);
+    counted.store.close().await;
+}
