@@ -39,11 +39,16 @@ impl Announcer {
         }
     }
 
+    /// Tells others, and waits for it.
+    pub(crate) async fn tell(&self) {
+        if let Err(panic) = CatchPanic(self.others.announce()).await {
+            tracing::error!(panic, "the store panicked over an announcement");
+        }
+    }
+
     async fn speak(self: Arc<Self>) {
         loop {
-            if let Err(panic) = CatchPanic(self.others.announce()).await {
-                tracing::error!(panic, "the store panicked over an announcement");
-            }
+            self.tell().await;
             let mut state = self.lock();
             if *state == State::Speaking {
                 *state = State::Quiet;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::dispatcher::CatchPanic;
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
-use crate::store::{EventStore, Owner};
+use crate::store::{EventStore, Owner, StoreError};
 
 /// How often an instance that loses nothing looks, while it settles.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -46,7 +47,10 @@ impl Namesake {
     }
 
     async fn look(self: Arc<Self>) {
-        match self.store.is_current(&self.owner).await {
+        let looked = CatchPanic(self.store.is_current(&self.owner)).await;
+        let looked =
+            looked.unwrap_or_else(|panic| Err(StoreError::unavailable(format!("panicked: {panic}"))));
+        match looked {
             Ok(false) if !self.shutdown.is_draining() => {
                 tracing::error!(
                     name = self.owner.name(),

@@ -266,6 +266,10 @@ impl Poller {
             skip_recent: self.config.skip_recent,
             sweep,
         };
+        if sweep {
+            // Also if it fails: one that takes too long must not be repeated at once.
+            cycle.last_sweep = Some(now);
+        }
         add(&self.meter.takes, 1);
         let taken = self.store.take(take).await;
         let lag = taken
@@ -277,11 +281,7 @@ impl Poller {
             Err(error) if error.is_transient() => cycle.outage.lasts(),
             _ => cycle.outage.answered(now),
         }
-        let batch = taken?;
-        if sweep {
-            cycle.last_sweep = Some(now);
-        }
-        Ok((batch, now + self.config.lease_for))
+        Ok((taken?, now + self.config.lease_for))
     }
 
     /// Hands events on until the handler refuses one; gives the rest back. False if one was refused.

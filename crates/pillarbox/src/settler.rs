@@ -286,6 +286,9 @@ impl Settler {
                 tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
             } else {
                 // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
+                if is_lost {
+                    tracing::warn!(%event_id, ?outcome, "an outcome was recorded before, or the lease had passed to another");
+                }
                 self.count(event_id, outcome, !is_lost);
             }
         }

@@ -1,5 +1,7 @@
 //! What people see who run the binary in a terminal.
 
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;

@@ -19,7 +19,7 @@ pub(super) const HANGS: &str = "OrderHeld";
 /// How long a member waits for a hint before it looks by itself.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A member that says nothing for so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a member may take over a delivery.
 #[derive(Clone, Copy, Debug)]
@@ -142,11 +142,6 @@ impl Member {
             }
         });
         Self { orders: process.stdin.take(), process, lines }
-    }
-
-    /// The ids that it has delivered since it was asked last.
-    pub(super) fn heard(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.lines.try_recv().ok()).filter_map(delivered).collect()
     }
 
     /// Waits until it has polled for the first time.

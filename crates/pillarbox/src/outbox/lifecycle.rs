@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::Event;
+use crate::announcer::Announcer;
 use crate::config::Config;
 use crate::dispatcher::Dispatcher;
 use crate::hot::{Born, HotPath};
@@ -23,6 +24,7 @@ pub(super) struct Engine {
     pub(super) owner: Owner,
     pub(super) meter: Arc<Meter>,
     pub(super) shutdown: Arc<Shutdown>,
+    pub(super) announcer: Arc<Announcer>,
     pub(super) settler: Option<SettlerHandle>,
     pub(super) dispatcher: Option<Arc<Dispatcher>>,
     pub(super) hot: Option<Arc<HotPath>>,
@@ -73,6 +75,7 @@ impl Engine {
     /// Stops in order: intake, queues, what runs, outcomes.
     pub(super) async fn close(&self) {
         self.shutdown.drain();
+        let released = self.counts().released;
         let drained = async {
             if let Some(dispatcher) = &self.dispatcher {
                 dispatcher.release_queued().await;
@@ -92,6 +95,10 @@ impl Engine {
             if let Some(settler) = &self.settler {
                 settler.flush().await;
             }
+            // Who waits for the next poll would leave these events lying until then.
+            if self.counts().released > released {
+                self.announcer.tell().await;
+            }
         };
         // Outcomes that cannot be recorded now are abandoned by the settler; this is only the last resort.
         if self.runtime.timeout(limit.max(self.config.margin), last_words).await.is_none() {
@@ -106,9 +113,12 @@ impl Engine {
 }
 
 /// Stops by itself once another instance bears this one's name.
-pub(super) async fn stop_when_superseded(dispatcher: Arc<Dispatcher>) {
+pub(super) async fn stop_when_superseded(dispatcher: Arc<Dispatcher>, announcer: Arc<Announcer>) {
     dispatcher.shutdown.draining().await;
     if dispatcher.shutdown.is_superseded() {
+        dispatcher.release_queued().await;
+        dispatcher.settler.flush().await;
+        announcer.announce();
         drain(dispatcher).await;
     }
 }

@@ -71,7 +71,9 @@ impl<S: Store> Parts<S> {
             dispatcher.start(&alive);
         }
         if let Some(dispatcher) = dispatcher.clone().filter(|_| self.config.name.is_some()) {
-            self.runtime.spawner.spawn("namesake", Box::pin(lifecycle::stop_when_superseded(dispatcher)));
+            self.runtime
+                .spawner
+                .spawn("namesake", Box::pin(lifecycle::stop_when_superseded(dispatcher, announcer.clone())));
         }
         if let Some(hot) = &hot {
             self.spawn("hot path", &alive, Box::pin(hot.clone().run()));
@@ -85,13 +87,15 @@ impl<S: Store> Parts<S> {
             self.spawn("purge", &alive, Box::pin(task));
         }
         let wake = poller.as_ref().map(|_| self.wake.clone());
-        let after = AfterCommit { runtime: self.runtime.clone(), hot: hot.clone(), wake, announcer, hook };
+        let (runtime, announcing) = (self.runtime.clone(), announcer.clone());
+        let after = AfterCommit { runtime, hot: hot.clone(), wake, announcer: announcing, hook };
         let engine = Engine {
             runtime: self.runtime,
             config: self.config,
             owner: self.owner,
             meter: self.meter,
             shutdown: self.shutdown,
+            announcer,
             settler,
             dispatcher,
             hot,

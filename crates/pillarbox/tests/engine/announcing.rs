@@ -113,6 +113,22 @@ async fn commit_after_close_is_announced() {
     assert_eq!(announced(&faults), 1);
 }
 
+/// P5, D8: what a closing outbox gives back is announced, so that the next owner waits for nothing.
+#[tokio::test(start_paused = true)]
+async fn events_that_were_given_back_are_announced() {
+    let stage = Stage::set();
+    let (listener, mut desk) = Desk::open();
+    let (builder, faults) = stage.faulty();
+    stage.pending(&["order-1", "order-2", "order-3"]).await;
+    let outbox = builder.on("OrderPlaced", listener).workers(1).poller_only().start().unwrap();
+    let call = desk.next().await;
+    assert_eq!(announced(&faults), 0);
+
+    let (_, ()) = tokio::join!(async { call.succeed() }, outbox.close());
+
+    assert_eq!((outbox.counts().released, announced(&faults)), (2, 1));
+}
+
 /// P5: a store that panics over one announcement is asked for the next.
 #[tokio::test(start_paused = true)]
 async fn panic_does_not_silence_later_announcements() {

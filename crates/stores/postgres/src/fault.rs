@@ -59,7 +59,8 @@ impl Place {
                 "the transaction failed at an earlier statement; roll it back and begin a new one".to_owned(),
                 error,
             ),
-            "25006" => unavailable(format!("`{self}` is read-only; it may have become a standby"), error),
+            "25006" => self.read_only(error),
+            "0A000" if text.contains("during recovery") => self.read_only(error),
             "40001" | "40P01" => {
                 unavailable(format!("another transaction on `{self}` stood in the way"), error)
             }
@@ -80,7 +81,7 @@ impl Place {
                 ),
                 error,
             ),
-            "26000" | "42P05" => refused(
+            "26000" | "42P05" => unavailable(
                 format!(
                     "`{self}` mixes up prepared statements, as a pooler in transaction mode does; set `pooled(true)`, or `statement-cache-capacity=0` in the URL"
                 ),
@@ -89,6 +90,10 @@ impl Place {
             _ if speaks_of_the_statement(code) => refused(format!("a statement on `{self}` failed"), error),
             _ => unavailable(format!("a statement on `{self}` failed"), error),
         }
+    }
+
+    fn read_only(&self, error: sqlx::Error) -> StoreError {
+        unavailable(format!("`{self}` is read-only; it may have become a standby"), error)
     }
 
     /// The server names the object; what to give for it is known.

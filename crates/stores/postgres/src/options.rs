@@ -4,6 +4,7 @@
 mod tests;
 mod url;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::StoreError;
@@ -152,11 +153,15 @@ impl PostgresOptions {
             connect_timeout: self.connect_timeout,
             statement_timeout: self.statement_timeout,
             lock_timeout: self.lock_timeout,
+            is_proved: AtomicBool::new(false),
         };
         let (pool, owns_pool) = self.pool(&line.options)?;
         let store = PostgresStore { inner: assemble(line, pool, owns_pool, self.wake_up).into() };
         match store.first_look().await {
-            Ok(()) => Ok(store),
+            Ok(()) => {
+                store.inner.line.is_proved.store(true, Ordering::Relaxed);
+                Ok(store)
+            }
             Err(error) => {
                 store.close().await;
                 Err(error)

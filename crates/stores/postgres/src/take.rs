@@ -59,7 +59,9 @@ impl PostgresStore {
                 Box::pin(query.fetch_all(connection))
             },
         );
-        let claimed = claimed.await?;
+        let began = Moment::now();
+        let claimed =
+            claimed.await.inspect_err(|_| self.inner.looks.failed(Moment::now(), look, began.elapsed()))?;
         self.batch(&claimed, take.token, look).map_err(|error| self.inner.line.place.store(error))
     }
 

@@ -22,6 +22,16 @@ pub fn check_lease(lease_for: Duration) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The same error, as one that may pass: for a database that this store has worked with before, and that does not let
+/// it in just now. Whoever waits with outcomes must not take that for a refusal of them.
+pub fn for_now(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Refused { reason, source } => StoreError::Unavailable { reason, source },
+        StoreError::Config(reason) => StoreError::unavailable(reason),
+        other => other,
+    }
+}
+
 /// The answer to a call that makes no sense, whatever the database says.
 pub fn refusal(reason: impl Into<String>) -> StoreError {
     StoreError::Refused { reason: reason.into(), source: None }

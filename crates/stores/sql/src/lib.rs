@@ -7,6 +7,7 @@
 //! - [`Names`] puts a schema and a prefix before the names of tables.
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
 //! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
+//! - [`url`] answers misspelt options of a URL.
 //! - [`canonical`] is the INSERT by which adapters write through drivers that are not ours.
 
 mod bind;
@@ -14,8 +15,9 @@ pub mod canonical;
 mod events;
 mod names;
 mod step;
+pub mod url;
 
-pub use bind::{check_lease, micros, refusal, rows};
+pub use bind::{check_lease, for_now, micros, refusal, rows};
 pub use events::{chunks, repeated_id};
 pub use names::Names;
 pub use step::{Panicked, Step, to_its_end};

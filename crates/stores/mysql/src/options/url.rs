@@ -1,6 +1,7 @@
 //! What a URL may say.
 
 use pillarbox::store::StoreError;
+use pillarbox_sql::url::{options, unknown_option};
 use sqlx::mysql::MySqlConnectOptions;
 
 /// Every option that the driver knows; others it would ignore.
@@ -35,8 +36,8 @@ pub(super) fn parse(url: &str) -> Result<MySqlConnectOptions, StoreError> {
             return Err(StoreError::Config(format!("this is not a URL; give one like `{example}`")));
         }
     }
-    for (name, value) in pairs(url) {
-        check(name, value)?;
+    for (name, value) in options(url) {
+        check(url, name, value)?;
     }
     url.parse().map_err(|error: sqlx::Error| {
         let reason = match error {
@@ -48,23 +49,9 @@ pub(super) fn parse(url: &str) -> Result<MySqlConnectOptions, StoreError> {
     })
 }
 
-/// The options in the query of `url`.
-fn pairs(url: &str) -> impl Iterator<Item = (&str, &str)> {
-    let url = url.split_once('#').map_or(url, |(before, _)| before);
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-}
-
-fn check(name: &str, value: &str) -> Result<(), StoreError> {
+fn check(url: &str, name: &str, value: &str) -> Result<(), StoreError> {
     if !KNOWN.contains(&name) {
-        let nearest = KNOWN.iter().min_by_key(|known| distance(name, known));
-        let hint = match nearest {
-            Some(known) if distance(name, known) <= 2 => format!("did you mean `{known}`?"),
-            _ => format!("known are `{}`", KNOWN.join("`, `")),
-        };
-        return Err(StoreError::Config(format!(
-            "the URL of the database has an unknown option `{name}`; {hint}"
-        )));
+        return Err(unknown_option(url, name, &KNOWN));
     }
     if name == "charset" && value != "utf8mb4" {
         return Err(StoreError::Config(format!(
@@ -72,22 +59,6 @@ fn check(name: &str, value: &str) -> Result<(), StoreError> {
         )));
     }
     Ok(())
-}
-
-/// How many characters must be added, removed or changed to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

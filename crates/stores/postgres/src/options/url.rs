@@ -1,6 +1,7 @@
 //! What a URL may say.
 
 use pillarbox::store::StoreError;
+use pillarbox_sql::url::{options, unknown_option};
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
@@ -41,8 +42,8 @@ pub(super) fn parse(url: &str) -> Result<PgConnectOptions, StoreError> {
             return Err(StoreError::Config(format!("this is not a URL; give one like `{example}`")));
         }
     }
-    for name in names(url) {
-        check(name)?;
+    for (name, _) in options(url) {
+        check(url, name)?;
     }
     url.parse().map_err(|error: sqlx::Error| {
         let reason = match error {
@@ -60,43 +61,12 @@ pub(super) fn asks_for_no_cache(options: &PgConnectOptions) -> bool {
     url.query_pairs().any(|(name, value)| name == "statement-cache-capacity" && value == "0")
 }
 
-/// The names of the options in the query of `url`.
-fn names(url: &str) -> impl Iterator<Item = &str> {
-    let url = url.split_once('#').map_or(url, |(before, _)| before);
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    query
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
-}
-
-fn check(name: &str) -> Result<(), StoreError> {
+fn check(url: &str, name: &str) -> Result<(), StoreError> {
     let is_setting = name.starts_with("options[") || name.to_ascii_lowercase().starts_with("options%5b");
     if is_setting || KNOWN.contains(&name) {
         return Ok(());
     }
-    let nearest = KNOWN.iter().min_by_key(|known| distance(name, known));
-    let hint = match nearest {
-        Some(known) if distance(name, known) <= 2 => format!("did you mean `{known}`?"),
-        _ => format!("known are `{}`", KNOWN.join("`, `")),
-    };
-    Err(StoreError::Config(format!("the URL of the database has an unknown option `{name}`; {hint}")))
-}
-
-/// How many characters must be added, removed or changed to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    Err(unknown_option(url, name, &KNOWN))
 }
 
 #[cfg(test)]
@@ -129,9 +99,12 @@ mod tests {
     #[test]
     fn other_urls_are_refused() {
         assert!(refused("mysql://app:seventeen@db/shop").contains("`mysql://` is no PostgreSQL database"));
-        for broken in
-            ["db.example:seventeen", "postgres://app:seventeen@db:port/shop", "postgres://[seventeen/shop"]
-        {
+        for broken in [
+            "db.example:seventeen",
+            "postgres://app:seventeen@db:port/shop",
+            "postgres://[seventeen/shop",
+            "postgres://app:a?seventeen@db/shop",
+        ] {
             let error = refused(broken);
             assert!(!error.contains("seventeen"), "{error}");
         }

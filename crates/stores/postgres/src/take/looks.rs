@@ -75,6 +75,16 @@ impl Looks {
         }
     }
 
+    /// A look failed at `now`, after `took`. One from the beginning that took long was probably cancelled because of
+    /// that: the next ones must not run into the same.
+    pub(crate) fn failed(&self, now: Moment, look: Look, took: Duration) {
+        if look.whole_in.is_none() && took > SLOW {
+            let mut state = self.state();
+            state.slow_in_a_row = ENOUGH;
+            state.whole_at = Some(now + took * OTHERS);
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,6 +152,19 @@ mod tests {
         );
         assert_eq!(looks.next(later, true), WHOLE, "a sweep sees everything");
         assert_eq!(looks.next(now + LONG * 10, false), WHOLE);
+    }
+
+    /// P3: a look from the beginning that was cancelled is not repeated at once.
+    #[test]
+    fn cancelled_looks_are_slow() {
+        let (looks, now) = (Looks::default(), Moment::now());
+        looks.ended(now, WHOLE, Duration::ZERO, 100, at(17));
+
+        looks.failed(now, WHOLE, Duration::from_millis(1));
+        assert_eq!(looks.next(now, false), WHOLE, "a lost connection says nothing about looks");
+        looks.failed(now, WHOLE, LONG);
+
+        assert_eq!(looks.next(now, false).whole_in, Some(LONG * 10));
     }
 
     /// P3: when the dead rows are gone, every look sees everything again.

@@ -1,0 +1,105 @@
+//! Options in the URL of a database.
+
+use pillarbox::store::StoreError;
+
+/// A name that differs from a known one in so many characters may be meant for it.
+const NEAR: usize = 2;
+
+/// The options in the query of `url`, as names and values.
+pub fn options(url: &str) -> impl Iterator<Item = (&str, &str)> {
+    let url = url.split_once('#').map_or(url, |(before, _)| before);
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+/// The answer to the option `name` of `url`, which is none of `known`: it names the nearest one.
+///
+/// Where the option may be a piece of a password that was not encoded, nothing of it is shown.
+pub fn unknown_option(url: &str, name: &str, known: &[&str]) -> StoreError {
+    if is_password_torn(url) {
+        return StoreError::Config(
+            "the URL of the database cannot be read: in a name or password write `?` as `%3F`, `&` as `%26`, `#` as `%23` and `/` as `%2F`"
+                .into(),
+        );
+    }
+    let hint = match nearest(name, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are `{}`", known.join("`, `")),
+    };
+    StoreError::Config(format!("the URL of the database has an unknown option `{name}`; {hint}"))
+}
+
+/// The word of `known` that `word` is probably meant for.
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let distances = known.iter().map(|known| (distance(word, known), *known));
+    distances.min().filter(|(distance, _)| *distance <= NEAR).map(|(_, known)| known)
+}
+
+/// Whether what stands before the host was cut in two by a `?`: the host comes behind it.
+fn is_password_torn(url: &str) -> bool {
+    url.split_once('?').is_some_and(|(before, query)| !before.contains('@') && query.contains('@'))
+}
+
+/// How many characters must be added, removed or changed to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [&str; 2] = ["sslmode", "host"];
+
+    fn answer(url: &str) -> String {
+        let (name, _) = options(url).next().unwrap();
+        unknown_option(url, name, &KNOWN).to_string()
+    }
+
+    /// M4: a misspelt option is answered with the right one, another with those that there are.
+    #[test]
+    fn misspelt_options_are_answered_with_the_right_one() {
+        assert!(
+            answer("postgres://app:seventeen@db/shop?sslmod=on")
+                .ends_with("`sslmod`; did you mean `sslmode`?")
+        );
+        assert!(answer("postgres://db/shop?color=red#top").ends_with("`color`; known are `sslmode`, `host`"));
+    }
+
+    /// A password that the URL tears apart is not shown, not even a piece of it.
+    #[test]
+    fn torn_passwords_are_not_shown() {
+        for url in [
+            "postgres://app:a?seventeen@db/shop",
+            "postgres://app:a?seven&teen@db/shop",
+            "mysql://a:b?seven=teen@db",
+        ] {
+            let answer = answer(url);
+            assert!(
+                answer.contains("`%3F`") && !answer.contains("seven") && !answer.contains("teen@"),
+                "{answer}"
+            );
+        }
+    }
+
+    /// The distance of two words is the least number of changes.
+    #[test]
+    fn words_have_a_distance() {
+        for (a, b, changes) in
+            [("", "", 0), ("host", "host", 0), ("hots", "host", 2), ("hst", "host", 1), ("", "host", 4)]
+        {
+            assert_eq!((distance(a, b), distance(b, a)), (changes, changes), "{a} {b}");
+        }
+    }
+}
