@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     suite.run()
 }
 
+#[expect(clippy::too_many_lines, reason = "a list, as long as there are promises")]
 fn add_trials(suite: &mut Suite, server: Server) {
     trials!(suite, server, MySqlStage;
         bad_input {
