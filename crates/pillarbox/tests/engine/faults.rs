@@ -8,7 +8,7 @@ use pillarbox::store::{
     Administration, Batch, Birth, CommitError, DoneRows, EventStore, Found, InsertError, Lease, Owner, Page,
     Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore, WakeUp,
 };
-use pillarbox::{BoxFuture, Event, MemoryConnection, MemoryStore, MemoryTransaction};
+use pillarbox::{BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, SystemClock};
 
 /// How many of the next calls fail.
 #[derive(Debug, Default)]
@@ -220,7 +220,7 @@ impl WakeUp for FaultyStore {
         let time = *self.faults.announcing_takes.lock().unwrap();
         Box::pin(async move {
             assert!(!self.faults.announcements.now(), "told to panic");
-            tokio::time::sleep(time).await;
+            SystemClock.sleep(time).await;
             self.store.announce().await;
         })
     }
