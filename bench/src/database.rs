@@ -48,6 +48,7 @@ pub(crate) enum Fill {
 pub(crate) struct Goals {
     pub(crate) write: Goal,
     pub(crate) drain: Goal,
+    pub(crate) run_sink: Option<Goal>,
 }
 
 /// A place where databases of one kind are made, and how a careful engineer would use one by hand.
@@ -64,7 +65,7 @@ pub(crate) trait Database: Sized + Send + Sync + 'static {
     type Driver: sqlx::Database;
     type Store: Store + TxStore<Connection = Connection<Self>> + Clone;
 
-    /// Makes a new database with an empty outbox and an empty table `orders`; replaces one of that name.
+    /// Makes a database with an empty outbox and an empty table `orders`; empties one of that name.
     fn create(&self, name: &str) -> impl Future<Output = Result<Address>> + Send;
 
     /// Removes all that was made here.
@@ -122,6 +123,9 @@ pub(crate) trait Database: Sized + Send + Sync + 'static {
 
 /// A database in a server, which many processes use at once.
 pub(crate) trait Server: Database {
+    /// Writes down what the server still has in memory only, so that it does not have to later.
+    fn checkpoint(&self) -> impl Future<Output = Result<()>> + Send;
+
     /// What the server has written and committed so far, nobody being connected to the outbox.
     fn meter(&self, address: &Address) -> impl Future<Output = Result<Meter>> + Send;
 

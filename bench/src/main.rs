@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cases::Case;
 use crate::database::Database;
@@ -147,6 +148,23 @@ fn run(cli: Cli) -> Result<ExitCode> {
     result
 }
 
+/// Completes when somebody wants the program to end.
+async fn stopped() -> anyhow::Error {
+    let stopped = async {
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        std::io::Result::Ok(())
+    };
+    match stopped.await {
+        Ok(()) => anyhow::anyhow!("interrupted"),
+        Err(error) => error.into(),
+    }
+}
+
 /// Runs the chosen cases, and leaves nothing behind.
 async fn measure<D: Database>(place: D, options: Options) -> Result<ExitCode> {
     let scale = Scale::new(options.quick);
@@ -157,21 +175,30 @@ async fn measure<D: Database>(place: D, options: Options) -> Result<ExitCode> {
     }
 
     let mut report = Report::default();
+    let mut failed = None;
     for case in chosen {
         let lines = tokio::select! {
             lines = place.measure(case, scale) => lines.with_context(|| case.name()),
-            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+            stopped = stopped() => Err(stopped),
         };
-        let cleared = place.clear().await;
-        report.extend(lines?);
-        cleared.context("not everything that was made could be removed")?;
+        let cleared = place.clear().await.context("not everything that was made could be removed");
+        match lines.and_then(|lines| cleared.map(|()| lines)) {
+            Ok(lines) => report.extend(lines),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
     }
 
+    // What was measured before a failure holds all the same.
     report.print(&mut std::io::stdout().lock())?;
     if let Some(file) = options.json {
         let out = File::create(&file).with_context(|| format!("cannot write {}", file.display()))?;
         report.write_json(BufWriter::new(out))?;
     }
-    let failed = options.check && !report.all_goals_met();
-    Ok(ExitCode::from(u8::from(failed)))
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(ExitCode::from(u8::from(options.check && !report.all_goals_met()))),
+    }
 }

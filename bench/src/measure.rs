@@ -33,11 +33,6 @@ impl Scale {
     pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
-
-    /// How often a part is repeated: small ones more often, for they vary more.
-    pub(crate) fn rounds(self, full: usize) -> usize {
-        if self.quick { full.max(9) } else { full }
-    }
 }
 
 /// The value below which `share` of the samples lie. Sorts them.

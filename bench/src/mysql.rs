@@ -8,7 +8,7 @@ use pillarbox::partition_of;
 use pillarbox_mysql::MySqlStore;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{
-    AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, MySqlPool, QueryBuilder, Row, Transaction,
+    AssertSqlSafe, Connection, Executor, MySql, MySqlConnection, MySqlPool, QueryBuilder, Transaction,
 };
 
 use crate::cases::{self, Case};
@@ -40,17 +40,6 @@ impl MySqlServer {
         self.pool.execute(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name}"))).await?;
         Ok(())
     }
-
-    /// What a number of the server says.
-    async fn status(&self, variable: &str) -> Result<u64> {
-        let rows = sqlx::raw_sql(include_str!("mysql/meter.sql")).fetch_all(&self.pool).await?;
-        for row in rows {
-            if row.try_get::<String, _>(0)? == variable {
-                return Ok(row.try_get::<String, _>(1)?.parse()?);
-            }
-        }
-        anyhow::bail!("the server has no `{variable}`")
-    }
 }
 
 impl Database for MySqlServer {
@@ -68,16 +57,23 @@ impl Database for MySqlServer {
         Case::RunSink,
         Case::Memory,
     ];
-    const GOALS: Goals = Goals { write: Goal::AtMost(1.1), drain: Goal::AtLeast(0.7) };
+    // What runs to a sink can gain depends on what the server lets us drain, which `drain` compares.
+    const GOALS: Goals = Goals { write: Goal::AtMost(1.1), drain: Goal::AtLeast(0.7), run_sink: None };
 
     type Driver = MySql;
     type Store = MySqlStore;
 
     async fn create(&self, name: &str) -> Result<Address> {
-        let name = self.databases.add(name);
+        let (name, is_new) = self.databases.add(name);
+        let address = self.databases.address(&name)?;
+        if !is_new {
+            for table in ["outbox_event", "orders"] {
+                self.pool.execute(AssertSqlSafe(format!("TRUNCATE TABLE {name}.{table}"))).await?;
+            }
+            return Ok(address);
+        }
         self.drop_database(&name).await?;
         self.pool.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await?;
-        let address = self.databases.address(&name)?;
         let store = MySqlStore::connect(address.as_str()).await?;
         store.migrate().await?;
         store.pool().execute(include_str!("mysql/orders.sql")).await?;
@@ -223,6 +219,11 @@ async fn for_numbers(
 }
 
 impl Server for MySqlServer {
+    /// Nothing to do: the log never has whole pages in it.
+    async fn checkpoint(&self) -> Result<()> {
+        Ok(())
+    }
+
     async fn meter(&self, address: &Address) -> Result<Meter> {
         let name = server::name_in(address);
         let gone = async {
@@ -233,10 +234,14 @@ impl Server for MySqlServer {
             anyhow::Ok(())
         };
         tokio::time::timeout(GONE_WITHIN, gone).await.context("connections to the outbox stay open")??;
-        Ok(Meter {
-            log_bytes: self.status("Innodb_os_log_written").await?,
-            commits: self.status("Handler_commit").await?,
-        })
+        // This number stands still until it is asked for, and is not begun anew by asking again.
+        let begun = self.pool.execute("SET GLOBAL innodb_monitor_enable = 'trx_rw_commits'").await;
+        begun.context("the user of the URL must be allowed to set global variables")?;
+        let commits: i64 =
+            sqlx::query_scalar(include_str!("mysql/commits.sql")).fetch_one(&self.pool).await?;
+        let status = "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'";
+        let (_, log_bytes): (String, String) = sqlx::query_as(status).fetch_one(&self.pool).await?;
+        Ok(Meter { log_bytes: log_bytes.parse()?, commits: commits.try_into()? })
     }
 
     async fn snapshot(address: &Address) -> Result<Transaction<'static, MySql>> {

@@ -60,16 +60,23 @@ impl Database for PostgresServer {
         Case::RunSink,
         Case::Memory,
     ];
-    const GOALS: Goals = Goals { write: Goal::AtMost(1.1), drain: Goal::AtLeast(0.7) };
+    // What runs to a sink can gain depends on what the server lets us drain, which `drain` compares.
+    const GOALS: Goals = Goals { write: Goal::AtMost(1.1), drain: Goal::AtLeast(0.7), run_sink: None };
 
     type Driver = Postgres;
     type Store = PostgresStore;
 
     async fn create(&self, name: &str) -> Result<Address> {
-        let name = self.databases.add(name);
+        let (name, is_new) = self.databases.add(name);
+        let address = self.databases.address(&name)?;
+        if !is_new {
+            let pool = Self::pool(&address).await?;
+            pool.execute("TRUNCATE outbox_event, orders RESTART IDENTITY").await?;
+            pool.close().await;
+            return Ok(address);
+        }
         self.drop_database(&name).await?;
         self.pool.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await?;
-        let address = self.databases.address(&name)?;
         let store = PostgresStore::connect(address.as_str()).await?;
         store.migrate().await?;
         store.pool().execute(include_str!("postgres/orders.sql")).await?;
@@ -168,12 +175,10 @@ impl Database for PostgresServer {
         Ok(settled.rows_affected())
     }
 
-    /// Between a checkpoint and a vacuum: draining then writes what it changes, and no whole pages beside it.
     async fn fill(address: &Address, count: usize, kind: Fill) -> Result<()> {
         let pool = Self::pool(address).await?;
         let query = sqlx::query_scalar("SELECT coalesce(max(seq), 0) + 1 FROM outbox_event");
         let from: i64 = query.fetch_one(&pool).await?;
-        pool.execute("CHECKPOINT").await.context("the user of the URL needs the role `pg_checkpoint`")?;
         for numbers in portions(from, count, PORTION)? {
             let partitions: Vec<i16> =
                 numbers.clone().map(|number| i16::from(partition_of(&format!("order-{number}")))).collect();
@@ -209,6 +214,12 @@ async fn insert_many(connection: &mut PgConnection, numbers: Range<usize>) -> Re
 }
 
 impl Server for PostgresServer {
+    /// After it, the first change of each page writes the whole page; pages that are filled later are not.
+    async fn checkpoint(&self) -> Result<()> {
+        let done = self.pool.execute("CHECKPOINT").await;
+        done.map(drop).context("the user of the URL needs the role `pg_checkpoint`")
+    }
+
     async fn meter(&self, address: &Address) -> Result<Meter> {
         let name = server::name_in(address);
         let counted = async {

@@ -41,8 +41,8 @@ impl Line {
         Self { store, case: case.into(), value, unit, raw, ratio: value / raw, goal: None }
     }
 
-    pub(crate) fn goal(self, goal: Goal) -> Self {
-        Self { goal: Some(goal), ..self }
+    pub(crate) fn goal(self, goal: impl Into<Option<Goal>>) -> Self {
+        Self { goal: goal.into(), ..self }
     }
 
     /// Whether the goal is met; true where there is none. A result that is no number meets nothing.

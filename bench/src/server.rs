@@ -19,11 +19,11 @@ impl Databases {
         Self { url, names: Mutex::default() }
     }
 
-    /// The full name of database `name` of this run.
-    pub(crate) fn add(&self, name: &str) -> String {
+    /// The full name of database `name` of this run, and whether it is new.
+    pub(crate) fn add(&self, name: &str) -> (String, bool) {
         let name = format!("pillarbox_bench_{}_{}", std::process::id(), name.replace('-', "_"));
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
-        name
+        let is_new = self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        (name, is_new)
     }
 
     /// The names of all, which are forgotten.

@@ -49,7 +49,8 @@ impl Database for SqliteFiles {
         Case::RunSink,
         Case::Memory,
     ];
-    const GOALS: Goals = Goals { write: Goal::AtMost(1.15), drain: Goal::AtLeast(0.6) };
+    const GOALS: Goals =
+        Goals { write: Goal::AtMost(1.15), drain: Goal::AtLeast(0.6), run_sink: Some(Goal::AtLeast(10.0)) };
 
     type Driver = Sqlite;
     type Store = SqliteStore;

@@ -16,9 +16,11 @@ use crate::report::{Goal, Line, grouped};
 
 const EVENTS: usize = 100_000;
 /// Enough for eight processes.
-const EVENTS_QUICK: usize = 10_000;
+const EVENTS_QUICK: usize = 8_000;
 const PROCESSES: [usize; 3] = [1, 4, 8];
 const ROUNDS: usize = 5;
+/// One event of so many is drained before the clock starts: until then connections are opened.
+const WARM_UP: usize = 4;
 /// How long a claimer waits when it found nothing.
 const IDLE_FOR: Duration = Duration::from_millis(10);
 
@@ -36,7 +38,7 @@ pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<
                 if turn.is_multiple_of(2) { (Role::Claim, ours) } else { (Role::ClaimByHand, by_hand) };
             let address = place.create("claimers").await?;
             D::fill(&address, events, Fill::Pending).await?;
-            rates.push(events as f64 / at_once::<D>(role, *processes, &address, events).await?.as_secs_f64());
+            rates.push(rate_of::<D>(role, *processes, &address, events).await?);
         }
     }
     let medians = rates.map(|(processes, rates)| (processes, rates.map(|mut rates| median(&mut rates))));
@@ -50,18 +52,12 @@ pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<
     Ok(lines)
 }
 
-/// How long `processes` processes take together for the `events` that are pending.
-async fn at_once<D: Database>(
-    role: Role,
-    processes: usize,
-    address: &Address,
-    events: usize,
-) -> Result<Duration> {
+/// Events per second that `processes` processes come to together, with `events` pending.
+async fn rate_of<D: Database>(role: Role, processes: usize, address: &Address, events: usize) -> Result<f64> {
     let mut claimers = Vec::new();
     for _ in 0..processes {
         claimers.push(Claimer::start::<D>(role, address).await?);
     }
-    let begun = Instant::now();
     let (counts, mut counted) = mpsc::unbounded_channel();
     let mut running = Vec::new();
     let (end, ended) = tokio::sync::watch::channel(false);
@@ -69,17 +65,21 @@ async fn at_once<D: Database>(
         running.push(tokio::spawn(claimer.run(counts.clone(), ended.clone())));
     }
     let mut done = 0;
-    while done < events as u64 {
-        done += counted.recv().await.context("a claimer is gone")??;
-    }
-    let took = begun.elapsed();
+    let mut reach = async |count: u64| {
+        while done < count {
+            done += counted.recv().await.context("a claimer is gone")??;
+        }
+        anyhow::Ok((done, Instant::now()))
+    };
+    let (before, begun) = reach((events / WARM_UP) as u64).await?;
+    let (after, ended_at) = reach(events as u64).await?;
     end.send(true)?;
     let mut total = 0;
     for claimer in running {
         total += claimer.await??;
     }
     ensure!(total == events as u64, "{total} deliveries of {events} events: some came twice");
-    Ok(took)
+    Ok((after - before) as f64 / (ended_at - begun).as_secs_f64())
 }
 
 /// A process that takes and settles until it is told to end.

@@ -12,18 +12,19 @@ use crate::measure::{Deliveries, Scale, median};
 use crate::report::{Goal, Line, grouped};
 
 const ANSWER_AFTER: Duration = Duration::from_millis(2);
-const IN_RUNS: usize = 100_000;
-const ALONE: usize = 10_000;
+/// In runs, and alone.
+const EVENTS: [usize; 2] = [100_000, 10_000];
+const EVENTS_QUICK: [usize; 2] = [10_000, 1_000];
 const ROUNDS: usize = 3;
 
 pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
-    let (in_runs, alone, rounds) = (scale.of(IN_RUNS), scale.of(ALONE), scale.rounds(ROUNDS));
+    let [in_runs, alone] = scale.pick(EVENTS, EVENTS_QUICK);
     let (shown_runs, shown_alone) = (grouped(in_runs as u64), grouped(alone as u64));
-    eprintln!("run-sink: {shown_runs} events in runs, {shown_alone} alone, {rounds} rounds");
+    eprintln!("run-sink: {shown_runs} events in runs, {shown_alone} alone, {ROUNDS} rounds");
 
     let mut memory: [Vec<f64>; 2] = Default::default();
     let mut database: [Vec<f64>; 2] = Default::default();
-    for _ in 0..rounds {
+    for _ in 0..ROUNDS {
         for (kind, events) in [in_runs, alone].into_iter().enumerate() {
             let target = || if kind == 0 { Target::sink(SlowSink) } else { Target::listener(slow_listener) };
             memory[kind].push(rate(in_memory(events).await?, target(), events).await?);
@@ -38,7 +39,7 @@ pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<
     let [in_runs, alone] = database.map(|mut rates| median(&mut rates));
     Ok(vec![
         Line::new("memory", "run-sink", memory_runs, "events/s", memory_alone).goal(Goal::AtLeast(20.0)),
-        Line::new(D::NAME, "run-sink", in_runs, "events/s", alone).goal(Goal::AtLeast(10.0)),
+        Line::new(D::NAME, "run-sink", in_runs, "events/s", alone).goal(D::GOALS.run_sink),
     ])
 }
 

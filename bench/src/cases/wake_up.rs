@@ -51,11 +51,7 @@ pub(crate) async fn measure<D: Hints>(place: &D, scale: Scale) -> Result<Vec<Lin
     let mut lines = Vec::new();
     for (name, share, goal) in [("p50", 0.5, D::GOAL), ("p99", 0.99, None)] {
         let (ours, by_hand) = (quantile(&mut of_ours, share), quantile(&mut of_hand, share));
-        let line = Line::new(D::NAME, format!("wake-up/{name}"), ours, "µs", by_hand);
-        lines.push(match goal {
-            Some(goal) => line.goal(goal),
-            None => line,
-        });
+        lines.push(Line::new(D::NAME, format!("wake-up/{name}"), ours, "µs", by_hand).goal(goal));
     }
     Ok(lines)
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::drain;
-use crate::database::{Address, Fill, Meter, Server};
+use crate::database::{Fill, Meter, Server};
 use crate::measure::{Scale, median};
 use crate::report::{Goal, Line, grouped};
 
@@ -34,7 +34,8 @@ pub(crate) async fn measure<D: Server>(place: &D, scale: Scale) -> Result<Vec<Li
 
 /// What draining `events` events by us, or by hand, costs.
 async fn spent<D: Server>(place: &D, events: usize, by_us: bool) -> Result<Meter> {
-    let address: Address = place.create("wal").await?;
+    place.checkpoint().await?;
+    let address = place.create("wal").await?;
     D::fill(&address, events, Fill::Pending).await?;
     let before = place.meter(&address).await?;
     if by_us {

@@ -1,0 +1,3 @@
+SELECT count
+FROM information_schema.INNODB_METRICS
+WHERE name = 'trx_rw_commits'
