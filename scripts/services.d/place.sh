@@ -26,8 +26,8 @@ find_place() {
         die "servers do not run as root, and other accounts cannot reach \`$SERVICES\`; choose another PILLARBOX_SERVICES_DIR"
     fi
     SERVICES=/var/tmp/pillarbox-services-$(printf '%s' "$target" | cksum | cut -d' ' -f1)
-    if [[ -L $SERVICES ]]; then
-        die "\`$SERVICES\` is a link that somebody laid there; choose a place by PILLARBOX_SERVICES_DIR"
+    if [[ -L $SERVICES ]] || [[ -e $SERVICES && ! -O $SERVICES ]]; then
+        die "\`$SERVICES\` was laid there by somebody else; choose a place by PILLARBOX_SERVICES_DIR"
     fi
 }
 

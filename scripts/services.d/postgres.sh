@@ -49,7 +49,8 @@ prepare() {
 forget_dead_server() {
     local until=$((SECONDS + 30))
     [[ -e $DIR/data/postmaster.pid ]] || return 0
-    while find /proc -maxdepth 2 -name cwd -lname "$DIR/data" 2>/dev/null | grep -q .; do
+    # `find` fails over processes that others own or that are gone, so that only what it prints counts.
+    while [[ -n $(find /proc -maxdepth 2 -name cwd -lname "$DIR/data" 2>/dev/null) ]]; do
         ((SECONDS < until)) || die "processes of a server that died are still in \`$DIR/data\`; end them"
         sleep 0.1
     done

@@ -143,22 +143,43 @@ impl MySqlStore {
         Ok(Purged { deleted, next: (!is_last).then_some(last) })
     }
 
+    /// Deletes row by row what was found without a lock: a DELETE that looks for itself would wait for every row that
+    /// someone writes in between.
     async fn delete_up_to(&self, last: i64, purge: Purge) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        for numbers in self.purgeable(last, purge).await?.chunks(MOST_LISTED) {
+            let (inner, numbers) = (Arc::clone(&self.inner), Arc::<[i64]>::from(numbers));
+            let purged = self.run(
+                |inner| &inner.operating,
+                move |connection| {
+                    let (inner, numbers) = (Arc::clone(&inner), Arc::clone(&numbers));
+                    Box::pin(async move {
+                        let query = sqlx::query(inner.statements.purge.of(numbers.len()));
+                        bind_list(query, &numbers).execute(connection).await
+                    })
+                },
+            );
+            deleted += purged.await?.rows_affected();
+        }
+        Ok(deleted)
+    }
+
+    async fn purgeable(&self, last: i64, purge: Purge) -> Result<Vec<i64>, StoreError> {
         let older_than = delay(purge.older_than);
-        let statement = self.inner.statements.purge.clone();
-        let purged = self.run(
+        let statement = self.inner.statements.purgeable.clone();
+        self.run(
             |inner| &inner.operating,
             move |connection| {
-                let query = sqlx::query(statement.clone())
+                let query = sqlx::query_scalar(statement.clone())
                     .bind(purge.after)
                     .bind(last)
                     .bind(older_than)
                     .bind(purge.dead_too)
                     .bind(older_than);
-                Box::pin(async move { query.execute(connection).await })
+                Box::pin(async move { query.fetch_all(connection).await })
             },
-        );
-        Ok(purged.await?.rows_affected())
+        )
+        .await
     }
 }
 

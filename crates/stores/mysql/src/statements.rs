@@ -68,7 +68,8 @@ statements! {
     dead_numbers: SqlStr = "admin/dead_numbers.sql",
     discard: Listed = "admin/discard.sql",
     purge_window: SqlStr = "admin/purge_window.sql",
-    purge: SqlStr = "admin/purge.sql",
+    purgeable: SqlStr = "admin/purgeable.sql",
+    purge: Listed = "admin/purge.sql",
 }
 
 /// A statement with a list of values, of which there may be 1 to [`MOST_LISTED`].

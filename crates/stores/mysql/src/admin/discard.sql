@@ -1,3 +1,4 @@
-DELETE FROM outbox_event
-WHERE seq IN (?)
-    AND status = 3
+DELETE discarded
+FROM outbox_event AS discarded FORCE INDEX (PRIMARY)
+WHERE discarded.seq IN (?)
+    AND discarded.status = 3

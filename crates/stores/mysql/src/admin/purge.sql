@@ -1,7 +1,4 @@
-DELETE FROM outbox_event
-WHERE seq > ?
-    AND seq <= ?
-    AND (
-        (status = 1 AND done_at <= UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND)
-        OR (? AND status = 3 AND created_at <= UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND)
-    )
+DELETE old
+FROM outbox_event AS old FORCE INDEX (PRIMARY)
+WHERE old.seq IN (?)
+    AND old.status IN (1, 3)

@@ -1,4 +1,5 @@
-DELETE FROM outbox_event
-WHERE seq IN (?)
-    AND token = ?
-    AND status IN (0, 2)
+DELETE held
+FROM outbox_event AS held FORCE INDEX (PRIMARY)
+WHERE held.seq IN (?)
+    AND held.token = ?
+    AND held.status IN (0, 2)

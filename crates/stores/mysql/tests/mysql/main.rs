@@ -8,6 +8,7 @@ mod cluster;
 mod deadlocks;
 mod histories;
 mod migrations;
+mod open_writers;
 mod partitions;
 mod plans;
 mod processes;
@@ -80,6 +81,9 @@ fn add_trials(suite: &mut Suite, server: Server) {
         }
         histories {
             random_histories_end_like_on_the_memory_store
+        }
+        open_writers {
+            open_transaction_stands_in_nobodys_way
         }
         migrations {
             names_lead_to_outboxes_of_their_own

@@ -74,6 +74,7 @@ const STATEMENTS: &[Expected] = statements! {
     "admin/dead_numbers": [DEAD],
     "admin/discard": [BY_NUMBER],
     "admin/purge_window": [BY_NUMBER],
+    "admin/purgeable": [BY_NUMBER],
     "admin/purge": [BY_NUMBER],
 };
 
