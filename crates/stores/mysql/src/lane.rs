@@ -1,11 +1,13 @@
 //! Connections of the store's own, each used by one step at a time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::StoreError;
+use pillarbox_sql::for_now;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, SqlSafeStr, SqlStr};
 use tokio::sync::Semaphore;
@@ -33,6 +35,8 @@ pub(crate) struct Line {
     pub(crate) connect_timeout: Duration,
     pub(crate) statement_timeout: Duration,
     pub(crate) lock_timeout: Duration,
+    /// Whether this database was found fit for an outbox.
+    pub(crate) is_proved: AtomicBool,
 }
 
 impl Line {
@@ -42,6 +46,11 @@ impl Line {
             Ok(connected) => connected.map_err(|error| self.place.connect(error)),
             Err(_) => Err(self.place.silent(self.connect_timeout)),
         }
+    }
+
+    /// Why a connection could not be made, once others were: that may pass.
+    fn excuse(&self, error: StoreError) -> StoreError {
+        if self.is_proved.load(Ordering::Relaxed) { for_now(error) } else { error }
     }
 
     /// How long a step may take before its connection counts as lost.
@@ -114,7 +123,8 @@ impl Lane {
         };
         let mut tries = 1;
         loop {
-            let mut connection = self.connection(line).await?;
+            let connected = self.connection(line).await;
+            let mut connection = connected.map_err(|error| line.excuse(error))?;
             match timeout(line.patience(), attempt(&mut connection, together, &work)).await {
                 Ok(Ok(value)) => {
                     self.park(connection);

@@ -3,6 +3,7 @@
 mod url;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::StoreError;
@@ -138,6 +139,7 @@ impl MySqlOptions {
             connect_timeout: self.connect_timeout,
             statement_timeout: self.statement_timeout,
             lock_timeout: self.lock_timeout,
+            is_proved: AtomicBool::new(false),
         };
         let inner = Inner {
             statements: Statements::new(line.place.names()),
@@ -152,7 +154,10 @@ impl MySqlOptions {
         };
         let store = MySqlStore { inner: Arc::new(inner) };
         match store.first_look().await {
-            Ok(()) => Ok(store),
+            Ok(()) => {
+                store.inner.line.is_proved.store(true, Ordering::Relaxed);
+                Ok(store)
+            }
             Err(error) => {
                 store.close().await;
                 Err(error)

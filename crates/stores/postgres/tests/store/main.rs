@@ -30,7 +30,7 @@ use stage::PostgresStage;
 macro_rules! store_trials {
     ($suite:expr, $server:expr) => {
         trials!($suite, $server, PostgresStage;
-                bad_input {
+            bad_input {
                 wrong_password_is_named
                 missing_database_is_named
                 names_that_inject_sql_are_refused
@@ -43,7 +43,7 @@ macro_rules! store_trials {
                 forbidden_tls_is_named
                 unknown_certificate_is_named
             }
-                cancellations {
+            cancellations {
                 a_dropped_begin_leaves_no_transaction
                 a_dropped_commit_ends_the_transaction
                 a_dropped_rollback_ends_the_transaction
@@ -59,10 +59,10 @@ macro_rules! store_trials {
                 a_dropped_from_pool_leaves_the_pool_usable
                 a_dropped_close_can_be_repeated
             }
-                histories {
+            histories {
                 random_histories_end_like_on_the_memory_store
             }
-                hot_path {
+            hot_path {
                 swallowed_error_makes_no_ghost
                 swallowed_error_of_a_write_makes_no_ghost
                 rollback_behind_our_back_makes_no_ghost
@@ -70,7 +70,7 @@ macro_rules! store_trials {
                 deferred_constraint_refuses_the_commit
                 commit_reaches_its_listener_by_one_read_and_no_poll
             }
-                isolation {
+            isolation {
                 transactions_ignore_the_defaults_of_the_role
                 takes_ignore_the_defaults_of_the_role
                 pool_of_the_user_keeps_its_defaults
@@ -78,7 +78,7 @@ macro_rules! store_trials {
                 clock_of_the_writer_has_no_say
                 locked_row_is_skipped
             }
-                migrations {
+            migrations {
                 schema_without_an_outbox_is_not_migrated
                 migrating_again_keeps_the_events
                 migrations_at_the_same_time_agree
@@ -92,25 +92,26 @@ macro_rules! store_trials {
                 shortest_insert_has_defaults
                 missing_partition_is_filled_in
             }
-                plans {
+            plans {
                 statements_use_their_indexes
             }
-                roles {
+            roles {
                 writer_can_write_and_nothing_else
                 writer_learns_of_a_repeated_id
                 relay_can_deliver_and_not_drop
                 operator_can_operate_and_not_write
                 role_without_grants_learns_which_it_needs
             }
-                server_faults {
+            server_faults {
                 store_recovers_from_cut_connections
+                closed_door_refuses_no_outcome
                 idle_connection_that_was_cut_is_replaced
                 commit_on_a_cut_connection_is_unknown
                 outbox_survives_cut_connections
                 locked_row_ends_a_settlement_in_time
                 deadlock_is_tried_again
             }
-                statements {
+            statements {
                 write_is_one_insert_for_500_events
                 take_is_one_statement
                 batch_of_outcomes_is_one_statement
@@ -118,7 +119,7 @@ macro_rules! store_trials {
                 drained_event_costs_a_twentieth_of_a_statement
                 idle_outbox_reads_no_table
             }
-                wake_ups {
+            wake_ups {
                 announcements_of_others_wake_each_time
                 own_announcements_wake_others_only
                 other_outboxes_do_not_wake

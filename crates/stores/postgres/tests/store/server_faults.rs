@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Administration, EventStore, StoreError, TxStore};
+use pillarbox::store::{Administration, DoneRows, EventStore, Outcome, Settlement, StoreError, TxStore};
 use pillarbox::{Event, Outbox};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
@@ -47,7 +47,7 @@ pub(crate) async fn store_recovers_from_cut_connections(stage: &PostgresStage) {
     for round in 0..3 {
         write(stage, &[order_placed(&format!("order-{round}"))]).await;
         insistently(async || store.take(take(1)).await).await;
-        insistently(async || store.settle(&[], pillarbox::store::DoneRows::Keep).await).await;
+        insistently(async || store.settle(&[], DoneRows::Keep).await).await;
         insistently(async || store.read_back(take(1).token, &ids).await).await;
         insistently(async || store.stats().await).await;
         PostgresStore::rollback(insistently(async || store.begin().await).await).await.unwrap();
@@ -57,6 +57,37 @@ pub(crate) async fn store_recovers_from_cut_connections(stage: &PostgresStage) {
 
     assert_eq!(insistently(async || store.stats().await).await.pending(), 3);
     store.close().await;
+}
+
+/// D11: a server that lets nobody in for a while (a password that is being changed, a database that is being moved)
+/// refuses no outcome: it is recorded when the door is open again.
+pub(crate) async fn closed_door_refuses_no_outcome(stage: &PostgresStage) {
+    let (role, schema) = (format!("{}_relay", stage.schema), &stage.schema);
+    let grants = format!(
+        "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}"
+    );
+    let url = stage.login(&role, &grants).await;
+    let store = PostgresStore::options(url).schema(schema).connect().await.unwrap();
+    write(stage, &[order_placed("order-17")]).await;
+    let lease = store.take(take(1)).await.unwrap().events[0].lease;
+    let done = [Settlement { lease, outcome: Outcome::Done }];
+
+    stage.execute(format!("ALTER ROLE {role} NOLOGIN")).await;
+    stage
+        .execute(format!(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{role}'"
+        ))
+        .await;
+    for _ in 0..2 {
+        let error = store.settle(&done, DoneRows::Keep).await.unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+    }
+    stage.execute(format!("ALTER ROLE {role} LOGIN")).await;
+    let lost = store.settle(&done, DoneRows::Keep).await.unwrap();
+
+    assert_eq!(lost, [0_i64; 0]);
+    store.close().await;
+    stage.drop_role(&role).await;
 }
 
 /// S3: a connection that died while nobody used it is found out before it is used.
