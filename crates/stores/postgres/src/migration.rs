@@ -70,8 +70,8 @@ enum Migrated {
 
 async fn apply(inner: &Inner, connection: &mut PgConnection) -> Result<Migrated, sqlx::Error> {
     let names = inner.line.place.names();
-    // Building an index on a large table takes its time.
-    connection.execute("SET LOCAL statement_timeout = 0").await?;
+    // Building an index on a large table takes its time, and so does waiting for another who does.
+    connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0").await?;
     connection.execute(LOCK).await?;
     if let Some(schema) = names.schema()
         && !ensure_schema(inner, connection, schema).await?

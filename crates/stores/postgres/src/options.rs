@@ -219,7 +219,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
         operating: Lane::new(&line, ""),
-        hints: wake_up.then(|| Hints::new(&line)),
+        hints: wake_up.then(Hints::new),
         looks: Looks::default(),
         line,
         statements,

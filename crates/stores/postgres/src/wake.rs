@@ -12,7 +12,6 @@ use tokio::time::timeout;
 
 use crate::PostgresStore;
 use crate::fault::Place;
-use crate::lane::Line;
 use crate::store::Inner;
 
 /// Pause before a lost LISTEN is set up again.
@@ -86,25 +85,12 @@ pub(crate) struct Hints {
     news: Notify,
     /// Whether the task runs that listens; it ends when this is dropped or says true.
     closed: Mutex<Option<watch::Sender<bool>>>,
-    pool: PgPool,
 }
 
 impl Hints {
     /// Nothing is told or heard yet.
-    pub(crate) fn new(line: &Line) -> Self {
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(line.connect_timeout)
-            .max_lifetime(None)
-            .idle_timeout(None)
-            .connect_lazy_with(line.options.clone());
-        Self {
-            mark: random_mark(),
-            channel: OnceLock::new(),
-            news: Notify::new(),
-            closed: Mutex::new(None),
-            pool,
-        }
+    pub(crate) fn new() -> Self {
+        Self { mark: random_mark(), channel: OnceLock::new(), news: Notify::new(), closed: Mutex::new(None) }
     }
 
     /// Starts to listen, if nobody did.
@@ -112,7 +98,7 @@ impl Hints {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if closed.is_none() {
             let (close, is_closed) = watch::channel(false);
-            tokio::spawn(listen(Arc::downgrade(inner), self.pool.clone(), is_closed));
+            tokio::spawn(listen(Arc::downgrade(inner), is_closed));
             *closed = Some(close);
         }
     }
@@ -131,11 +117,11 @@ impl Hints {
 }
 
 /// Listens until the store is closed or dropped.
-async fn listen(store: Weak<Inner>, pool: PgPool, mut is_closed: watch::Receiver<bool>) {
+async fn listen(store: Weak<Inner>, mut is_closed: watch::Receiver<bool>) {
     let mut is_failing = false;
     let hear = async {
         loop {
-            let Err(error) = hear(&store, &pool, &mut is_failing).await else { return };
+            let Err(error) = hear(&store, &mut is_failing).await else { return };
             if !std::mem::replace(&mut is_failing, true) {
                 tracing::warn!(%error, "LISTEN is not to be had; events of other processes wait for the poll");
             }
@@ -147,14 +133,13 @@ async fn listen(store: Weak<Inner>, pool: PgPool, mut is_closed: watch::Receiver
         _ = is_closed.wait_for(|closed| *closed) => {}
         () = hear => {}
     }
-    pool.close().await;
 }
 
 /// Passes notifications of others on, until the connection is lost; `Ok` when the store is gone.
-async fn hear(store: &Weak<Inner>, pool: &PgPool, is_failing: &mut bool) -> Result<(), StoreError> {
-    let Some((place, channel)) = place_and_channel(store).await? else { return Ok(()) };
+async fn hear(store: &Weak<Inner>, is_failing: &mut bool) -> Result<(), StoreError> {
+    let Some(Ear { place, channel, pool }) = ear(store).await? else { return Ok(()) };
     let fault = |error| place.connect(error);
-    let mut listener = PgListener::connect_with(pool).await.map_err(fault)?;
+    let mut listener = PgListener::connect_with(&pool).await.map_err(fault)?;
     listener.eager_reconnect(false);
     listener.listen(&channel).await.map_err(fault)?;
     *is_failing = false;
@@ -169,13 +154,24 @@ async fn hear(store: &Weak<Inner>, pool: &PgPool, is_failing: &mut bool) -> Resu
     }
 }
 
-/// Where to listen; `None` if the store is gone.
-async fn place_and_channel(store: &Weak<Inner>) -> Result<Option<(Place, String)>, StoreError> {
+/// Where to listen, and on which connection.
+struct Ear {
+    place: Place,
+    channel: String,
+    /// Of one connection, and anew for each try: one that died silently would keep its place in it.
+    pool: PgPool,
+}
+
+/// `None` if the store is gone.
+async fn ear(store: &Weak<Inner>) -> Result<Option<Ear>, StoreError> {
     let Some(inner) = store.upgrade() else { return Ok(None) };
     let store = PostgresStore { inner };
     let Some(hints) = &store.inner.hints else { return Ok(None) };
     let channel = channel(&store, hints).await?.ok_or(StoreError::NotMigrated)?;
-    Ok(Some((store.inner.line.place.clone(), channel)))
+    let line = &store.inner.line;
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(line.connect_timeout);
+    let pool = pool.max_lifetime(None).idle_timeout(None).connect_lazy_with(line.options.clone());
+    Ok(Some(Ear { place: line.place.clone(), channel, pool }))
 }
 
 /// The next notification's content. A connection that is silent is asked whether it is still there.

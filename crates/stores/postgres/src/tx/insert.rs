@@ -127,7 +127,9 @@ impl<'a> Values<'a> {
 /// tells the id, unless the role may not read it.
 fn explain(inner: &Inner, events: &[Event], error: sqlx::Error) -> InsertError {
     let said = error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
-    let Some(said) = said.filter(|said| said.code() == "23505") else {
+    let is_id = |name: &str| name.ends_with("outbox_event_event_id_key");
+    let is_repeated = |said: &&PgDatabaseError| said.code() == "23505" && said.constraint().is_none_or(is_id);
+    let Some(said) = said.filter(is_repeated) else {
         return InsertError::Store(inner.line.place.store(error));
     };
     let detail = said.detail().unwrap_or_default();
