@@ -74,7 +74,8 @@ async fn serve<C: Cluster>(address: &str, Setting { delivery_timeout, margin }: 
         .poller_only()
         .start()
         .unwrap();
-    outbox.poll().await.unwrap();
+    // A member that is stopped in the middle of it finds its connection gone afterwards; it polls again by itself.
+    let _ = outbox.poll().await;
     say("ready");
 
     let mut orders = orders();

@@ -40,7 +40,7 @@ impl Role {
             let error = error.as_database_error()?;
             Some(error.downcast_ref::<sqlx::mysql::MySqlDatabaseError>().number())
         });
-        assert!(matches!(number, Some(1044 | 1142 | 1143 | 1227 | 1370)), "`{sql}`: {refused:?}");
+        assert!(matches!(number, Some(1044 | 1142 | 1143 | 1227 | 1370 | 1419)), "`{sql}`: {refused:?}");
     }
 
     async fn leave(self, stage: &MySqlStage) {
