@@ -9,18 +9,19 @@ use crate::report::{Goal, Line, grouped};
 
 const DONE: [usize; 3] = [0, 1_000_000, 5_000_000];
 const ROUNDS: usize = 5;
+const ROUNDS_QUICK: usize = 3;
 
 pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
-    let events = scale.pick(EVENTS, EVENTS_QUICK);
+    let (events, rounds) = (scale.pick(EVENTS, EVENTS_QUICK), scale.pick(ROUNDS, ROUNDS_QUICK));
     let sizes = DONE.map(|full| scale.of(full));
     let shown = sizes.map(|size| grouped(size as u64)).join(", ");
-    eprintln!("drain-done-rows: {shown} done and {} pending, {ROUNDS} rounds", grouped(events as u64));
+    eprintln!("drain-done-rows: {shown} done and {} pending, {rounds} rounds", grouped(events as u64));
 
     let mut rates = Vec::new();
     for size in sizes {
         rates.push((size, with_done(place, size).await?, Pair::default()));
     }
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for (size, address, pair) in &mut rates {
             if *size == 0 {
                 // What was drained before is done, so none is right only in a new database.

@@ -14,8 +14,8 @@ use crate::process::Role;
 use crate::report::{Line, grouped};
 
 /// A transaction with so many events, so often: 2,000 events per second.
-const EVENTS: usize = 16;
-const EVERY: Duration = Duration::from_millis(8);
+const EVENTS: usize = 20;
+const EVERY: Duration = Duration::from_millis(10);
 /// Rates are taken over so long, so many times.
 const MARK: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(2));
 const MARKS: (usize, usize) = (10, 5);
