@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use pillarbox::store::StoreError;
+use pillarbox_sql::url::nearest;
 
 /// A kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,9 +28,6 @@ const SCHEMES: [(&str, &str, Kind); 5] = [
 
 /// Schemes that people know from elsewhere and that, unlike paths, need no `//`.
 const OF_OTHERS: [&str; 3] = ["file", "jdbc", "memory"];
-
-/// How far a scheme may be misspelt to be recognised.
-const NEAR: usize = 2;
 
 impl Kind {
     /// The database that a URL, or a plain path, is about.
@@ -93,7 +91,7 @@ fn split(url: &str) -> Option<(&str, &str)> {
         && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.chars().all(is_word);
     let lower = scheme.to_ascii_lowercase();
-    let is_meant = rest.starts_with("//") || OF_OTHERS.contains(&&*lower) || nearest(&lower).is_some();
+    let is_meant = rest.starts_with("//") || OF_OTHERS.contains(&&*lower) || meant(&lower).is_some();
     (is_scheme && is_meant).then_some((scheme, rest))
 }
 
@@ -117,33 +115,18 @@ fn path(path: &str) -> Result<Kind, StoreError> {
 }
 
 fn unknown(scheme: &str) -> StoreError {
-    let hint = nearest(scheme).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let hint = meant(scheme).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     StoreError::Config(format!("unknown scheme `{scheme}`; known are {}{hint}", known()))
+}
+
+/// The scheme that was probably meant.
+fn meant(scheme: &str) -> Option<&'static str> {
+    nearest(scheme, &SCHEMES.map(|(known, ..)| known))
 }
 
 fn known() -> String {
     let written = SCHEMES.map(|(_, written, _)| format!("`{written}`"));
     format!("{} and a plain path", written.join(", "))
-}
-
-/// The scheme that was probably meant.
-fn nearest(scheme: &str) -> Option<&'static str> {
-    let distances = SCHEMES.iter().map(|(known, ..)| (distance(scheme, known), *known));
-    distances.min().filter(|(distance, _)| *distance <= NEAR).map(|(_, known)| known)
-}
-
-/// How many letters must be added, removed or changed to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.bytes().enumerate() {
-            let changed = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -1,3 +1,0 @@
-INSERT INTO outbox_meta (name, value)
-VALUES ('schema_version', $1)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value;
