@@ -1,10 +1,15 @@
 //! Records what became of events, in batches, apart from delivery.
 
+mod handle;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use self::handle::SettlerHandle;
+use self::handle::{Entry, SettlerState, Unrecorded};
 
 use crate::dispatcher::InFlight;
 use crate::metrics::{Meter, add};
@@ -23,85 +28,15 @@ const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Pauses between tries while the database is away: doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(1);
+/// How long rows that somebody else has locked are left alone.
+const HELD_FOR: Duration = Duration::from_secs(1);
 
-/// Where outcomes are handed in.
-#[derive(Clone)]
-pub(crate) struct SettlerHandle {
-    entries: mpsc::Sender<Entry>,
-    state: Arc<SettlerState>,
-}
-
+/// Outcomes whose rows somebody else has locked.
 #[derive(Default)]
-struct SettlerState {
-    /// The last write failed and is being tried again.
-    troubled: AtomicBool,
-    /// The last take was full: more waits in the table.
-    take_was_full: AtomicBool,
-    /// Events wait in a queue.
-    queued: AtomicBool,
-    /// Nothing waits any more.
-    calm: Notify,
-}
-
-impl SettlerState {
-    /// Whether more outcomes will come soon, so that gathering them pays.
-    fn is_loaded(&self) -> bool {
-        self.take_was_full.load(Ordering::Relaxed) || self.queued.load(Ordering::Relaxed)
-    }
-
-    fn note(&self, flag: &AtomicBool, value: bool) {
-        flag.store(value, Ordering::Relaxed);
-        if !self.is_loaded() {
-            self.calm.notify_one();
-        }
-    }
-}
-
-/// An outcome, with the id of its event.
-type Named = (String, Settlement);
-
-/// Outcomes that are written together.
-struct Part {
-    outcomes: Vec<Named>,
-    /// They were written before, and nobody knows with what effect.
-    is_repeat: bool,
-}
-
-enum Entry {
-    Settle { event_id: String, settlement: Settlement },
-    Flush(oneshot::Sender<()>),
-}
-
-impl SettlerHandle {
-    /// Hands in an outcome; waits while the settler is behind.
-    pub(crate) async fn settle(&self, event_id: &str, lease: Lease, outcome: Outcome) {
-        let settlement = Settlement { lease, outcome };
-        // The settler is gone only when the process is.
-        let _ = self.entries.send(Entry::Settle { event_id: event_id.to_owned(), settlement }).await;
-    }
-
-    /// Waits until everything that was handed in before is recorded.
-    pub(crate) async fn flush(&self) {
-        let (flushed, done) = oneshot::channel();
-        if self.entries.send(Entry::Flush(flushed)).await.is_ok() {
-            let _ = done.await;
-        }
-    }
-
-    /// Whether the database could not be written the last time.
-    pub(crate) fn is_troubled(&self) -> bool {
-        self.state.troubled.load(Ordering::Relaxed)
-    }
-
-    /// Says whether the last take was full, so that more waits in the table.
-    pub(crate) fn note_take(&self, full: bool) {
-        self.state.note(&self.state.take_was_full, full);
-    }
-
-    /// Says whether events wait in a queue.
-    pub(crate) fn note_queued(&self, queued: bool) {
-        self.state.note(&self.state.queued, queued);
-    }
+struct Held {
+    outcomes: Vec<Unrecorded>,
+    /// When they are tried again.
+    again_at: Duration,
 }
 
 /// The task that writes outcomes.
@@ -131,11 +66,22 @@ impl Settler {
     async fn run(self, mut entries: mpsc::Receiver<Entry>, state: Arc<SettlerState>) {
         let mut batch = Vec::new();
         let mut flushes = Vec::new();
-        while let Some(entry) = entries.recv().await {
-            sort_in(entry, &mut batch, &mut flushes);
+        let mut held = Held::default();
+        loop {
+            tokio::select! {
+                biased;
+                entry = entries.recv() => match entry {
+                    Some(entry) => sort_in(entry, &mut batch, &mut flushes),
+                    None => return,
+                },
+                () = self.time_for(&held) => {}
+            }
             self.gather(&mut entries, &mut batch, &mut flushes, &state).await;
+            if self.runtime.clock.now() >= held.again_at || self.shutdown.is_over() {
+                batch.append(&mut held.outcomes);
+            }
             let lost_before = self.meter.lost_leases.load(Ordering::Relaxed);
-            self.write(std::mem::take(&mut batch), &state).await;
+            self.write(std::mem::take(&mut batch), &mut held, &state).await;
             if let Some(namesake) = &self.namesake {
                 namesake.settled(self.meter.lost_leases.load(Ordering::Relaxed) > lost_before);
             }
@@ -146,11 +92,19 @@ impl Settler {
         }
     }
 
+    /// Completes when what is held up is to be tried again; never, if nothing is.
+    async fn time_for(&self, held: &Held) {
+        if held.outcomes.is_empty() {
+            return std::future::pending().await;
+        }
+        self.pause(held.again_at.saturating_sub(self.runtime.clock.now())).await;
+    }
+
     /// Takes along what else is there; under load, and unless someone waits, what comes in a moment too.
     async fn gather(
         &self,
         entries: &mut mpsc::Receiver<Entry>,
-        batch: &mut Vec<Named>,
+        batch: &mut Vec<Unrecorded>,
         flushes: &mut Vec<oneshot::Sender<()>>,
         state: &SettlerState,
     ) {
@@ -176,30 +130,37 @@ impl Settler {
         }
     }
 
-    /// Writes a batch, again and again until it is recorded, bisected where the database refuses.
-    async fn write(&self, batch: Vec<Named>, state: &SettlerState) {
-        let mut parts = vec![Part { outcomes: batch, is_repeat: false }];
+    /// Writes a batch, again and again until it is recorded, bisected where the database refuses. What somebody
+    /// else has locked is put aside, so that it holds up nothing else.
+    async fn write(&self, batch: Vec<Unrecorded>, held: &mut Held, state: &SettlerState) {
+        let mut parts = vec![batch];
         let mut pause = FIRST_PAUSE;
-        while let Some(Part { outcomes: part, is_repeat }) = parts.pop() {
+        while let Some(mut part) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
-            let settlements: Vec<_> = part.iter().map(|(_, settlement)| self.newest(settlement)).collect();
+            let settlements: Vec<_> = part.iter().map(|outcome| self.newest(&outcome.settlement)).collect();
             match self.settle(&settlements, state).await {
                 Ok(lost) => {
                     let left_over = self.left_over(&part, &settlements, &lost);
-                    self.recorded(&part, &lost, &left_over, is_repeat);
-                    parts.push(Part { outcomes: left_over, is_repeat: false });
+                    self.recorded(&part, &lost, &left_over);
+                    parts.push(left_over);
                     state.troubled.store(false, Ordering::Relaxed);
                 }
+                Err(error) if error.is_transient() && self.shutdown.is_over() => {
+                    return self.give_up(parts.into_iter().flatten().chain(part), &error);
+                }
+                Err(StoreError::Locked { numbers }) if part.iter().any(|outcome| outcome.is_in(&numbers)) => {
+                    state.troubled.store(false, Ordering::Relaxed);
+                    let (locked, free) = part.into_iter().partition(|outcome| outcome.is_in(&numbers));
+                    self.hold(locked, held);
+                    parts.push(free);
+                }
                 Err(error) if error.is_transient() => {
-                    if self.shutdown.is_over() {
-                        let others = parts.into_iter().flat_map(|part| part.outcomes);
-                        return self.give_up(others.chain(part), &error);
-                    }
                     tracing::error!(%error, outcomes = part.len(), "outcomes could not be recorded; trying again");
                     state.troubled.store(true, Ordering::Relaxed);
-                    parts.push(Part { outcomes: part, is_repeat: true });
+                    part.iter_mut().for_each(|outcome| outcome.is_repeat = true);
+                    parts.push(part);
                     self.pause(pause).await;
                     pause = (pause * 2).min(LAST_PAUSE);
                 }
@@ -208,12 +169,21 @@ impl Settler {
                     self.give_up(part.into_iter(), &error);
                 }
                 Err(_) => {
-                    let mut first = part;
-                    let second = first.split_off(first.len() / 2);
-                    parts.extend([second, first].map(|outcomes| Part { outcomes, is_repeat }));
+                    let second = part.split_off(part.len() / 2);
+                    parts.extend([second, part]);
                 }
             }
         }
+    }
+
+    fn hold(&self, locked: Vec<Unrecorded>, held: &mut Held) {
+        tracing::warn!(
+            outcomes = locked.len(),
+            event_id = locked.first().map(|outcome| &*outcome.event_id),
+            "another transaction has locked rows whose outcomes are to be recorded; trying again until it ends"
+        );
+        held.outcomes.extend(locked);
+        held.again_at = self.runtime.clock.now() + HELD_FOR;
     }
 
     /// One write. While the database is silent the poller takes nothing: it would take anew what waits here, and
@@ -241,9 +211,16 @@ impl Settler {
     /// Lets go of what is recorded, and returns what is still to be recorded because this very instance took an
     /// event anew while it was settled: nobody delivers under that lease, so it is given back, or used where the
     /// older one was lost. Until then it stays in flight, or the poller would take and deliver it meanwhile.
-    fn left_over(&self, part: &[Named], settled: &[Settlement], lost: &[i64]) -> Vec<Named> {
+    fn left_over(
+        &self,
+        part: &[Unrecorded],
+        settled: &[Settlement],
+        lost: &[i64],
+    ) -> Vec<Unrecorded> {
         let mut left_over = Vec::new();
-        for ((event_id, Settlement { lease, outcome }), settled) in part.iter().zip(settled) {
+        for (Unrecorded { event_id, settlement: Settlement { lease, outcome }, .. }, settled) in
+            part.iter().zip(settled)
+        {
             let is_lost = lost.contains(&lease.seq);
             let token = settled.lease.token;
             let last = self.in_flight.last_taken(lease.seq).filter(|last| last.token == token);
@@ -258,7 +235,7 @@ impl Settler {
                     None => continue,
                 },
             };
-            left_over.push((event_id.clone(), settlement));
+            left_over.push(Unrecorded { event_id: event_id.clone(), settlement, is_repeat: false });
         }
         left_over
     }
@@ -271,17 +248,17 @@ impl Settler {
         }
     }
 
-    fn recorded(&self, part: &[Named], lost: &[i64], left_over: &[Named], is_repeat: bool) {
+    fn recorded(&self, part: &[Unrecorded], lost: &[i64], left_over: &[Unrecorded]) {
         add(&self.meter.settle_batches, 1);
-        if part.iter().any(|(_, settlement)| settlement.outcome.comes_again()) {
+        if part.iter().any(|outcome| outcome.settlement.outcome.comes_again()) {
             self.wake.wake();
         }
-        for (event_id, Settlement { lease, outcome }) in part {
+        for Unrecorded { event_id, settlement: Settlement { lease, outcome }, is_repeat } in part {
             let is_lost = lost.contains(&lease.seq);
             let is_same = |left: &Settlement| left.lease.seq == lease.seq && left.outcome == *outcome;
-            if is_lost && left_over.iter().any(|(_, left)| is_same(left)) {
+            if is_lost && left_over.iter().any(|left| is_same(&left.settlement)) {
                 // Recorded later, under the newer lease.
-            } else if is_lost && !is_repeat {
+            } else if is_lost && !*is_repeat {
                 add(&self.meter.lost_leases, 1);
                 tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
             } else {
@@ -316,8 +293,8 @@ impl Settler {
     }
 
     /// Leaves outcomes unrecorded: their leases will end, and the events come again.
-    fn give_up(&self, part: impl Iterator<Item = Named>, error: &StoreError) {
-        for (event_id, settlement) in part {
+    fn give_up(&self, part: impl Iterator<Item = Unrecorded>, error: &StoreError) {
+        for Unrecorded { event_id, settlement, .. } in part {
             self.in_flight.leave(settlement.lease.seq);
             let outcome = &settlement.outcome;
             tracing::error!(%event_id, ?outcome, %error, "an outcome was not recorded; the event will come again");
@@ -325,9 +302,9 @@ impl Settler {
     }
 }
 
-fn sort_in(entry: Entry, batch: &mut Vec<Named>, flushes: &mut Vec<oneshot::Sender<()>>) {
+fn sort_in(entry: Entry, batch: &mut Vec<Unrecorded>, flushes: &mut Vec<oneshot::Sender<()>>) {
     match entry {
-        Entry::Settle { event_id, settlement } => batch.push((event_id, settlement)),
+        Entry::Settle(outcome) => batch.push(outcome),
         Entry::Flush(flush) => flushes.push(flush),
     }
 }

@@ -26,6 +26,13 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
+    /// Another transaction, of a person or a program, has locked rows that the call would change; nothing of it
+    /// was applied. The rest can be done now, and these when that transaction has ended.
+    #[error("another transaction has locked {} of the rows; end it, or wait for its end", .numbers.len())]
+    Locked {
+        /// The numbers of the rows.
+        numbers: Vec<i64>,
+    },
     /// The outbox tables are missing.
     #[error("there is no outbox in this database; run `pillarbox migrate` or call `migrate()`")]
     NotMigrated,
@@ -60,7 +67,7 @@ impl StoreError {
 
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Locked { .. })
     }
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct Faults {
     pub(crate) commit_answers: Failing,
     /// The number of a row that the database refuses to settle.
     pub(crate) poisoned: AtomicI64,
+    /// The number of a row that another transaction has locked.
+    pub(crate) locked: AtomicI64,
     /// How many calls to settle there were.
     pub(crate) settled: AtomicU32,
     /// How many announcements there were, and how long each takes.
@@ -115,6 +117,10 @@ impl EventStore for FaultyStore {
                 std::future::pending::<()>().await;
             }
             self.faults.settles.check()?;
+            let locked = self.faults.locked.load(Ordering::Relaxed);
+            if settlements.iter().any(|settlement| settlement.lease.seq == locked) {
+                return Err(StoreError::Locked { numbers: vec![locked] });
+            }
             let poisoned = self.faults.poisoned.load(Ordering::Relaxed);
             if settlements.iter().any(|settlement| settlement.lease.seq == poisoned) {
                 return Err(StoreError::Refused { reason: "a constraint failed".to_owned(), source: None });

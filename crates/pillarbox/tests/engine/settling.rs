@@ -55,6 +55,48 @@ async fn poisoned_row_fails_no_other() {
     assert!(errors[0].starts_with("an outcome was not recorded"), "{errors:?}");
 }
 
+/// D12: a row that another transaction has locked holds up no other; its outcome is recorded when it is free.
+#[tokio::test(start_paused = true)]
+async fn locked_row_holds_up_no_other() {
+    let (stage, seen, logs) = (Stage::set(), Notes::<Delivery>::new(), Logs::collect());
+    let (outbox, faults) = stage.faulty();
+    faults.locked.store(37, Ordering::Relaxed);
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+
+    write_all(&outbox, &orders(64)).await;
+    stage.pass(SECOND / 2).await;
+    let done = outbox.counts().done;
+    write(&outbox, placed("order-65")).await;
+    stage.pass(SECOND / 4).await;
+    let tries = faults.settled.load(Ordering::Relaxed);
+    let done_meanwhile = outbox.counts().done;
+    faults.locked.store(0, Ordering::Relaxed);
+    stage.pass(SECOND).await;
+
+    assert_eq!((done, done_meanwhile, outbox.counts().done), (63, 64, 65));
+    assert_eq!((seen.len(), stage.status("order-37").await), (65, Status::Done));
+    assert!(tries <= 20, "{faults:?}");
+    assert_eq!(logs.at(Level::ERROR), [""; 0]);
+    assert!(logs.at(Level::WARN)[0].starts_with("another transaction has locked rows"));
+}
+
+/// D12: a row that stays locked is tried again at leisure, and does not keep an outbox from closing.
+#[tokio::test(start_paused = true)]
+async fn locked_row_does_not_keep_an_outbox_from_closing() {
+    let (stage, seen, logs) = (Stage::set(), Notes::<Delivery>::new(), Logs::collect());
+    let (outbox, faults) = stage.faulty();
+    faults.locked.store(1, Ordering::Relaxed);
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    stage.pass(10 * SECOND).await;
+
+    outbox.close().await;
+
+    assert!(faults.settled.load(Ordering::Relaxed) <= 15, "{faults:?}");
+    assert_eq!((seen.ids(), stage.status("order-1").await), (vec!["order-1".to_owned()], Status::New));
+    assert!(logs.at(Level::ERROR)[0].starts_with("an outcome was not recorded; the event will come again"));
+}
+
 /// D11: a delivered event whose outcome could not be recorded is recorded again, not delivered again.
 #[tokio::test(start_paused = true)]
 async fn delivered_event_is_recorded_again_not_delivered_again() {
