@@ -1,12 +1,8 @@
 //! Random histories, which every store must answer like the memory store.
 //!
 //! A property test draws numbers, [`history`] makes steps of them, [`play`] plays these on a store and notes all that
-//! can be observed. What was noted on two stores must be the same:
-//!
-//! ```text
-//! let steps = history(&drawn);
-//! assert_eq!(play(&postgres, &steps).await, play(&MemoryStore::new(), &steps).await);
-//! ```
+//! can be observed. What was noted on two stores must be the same. [`random_histories_agree`] is that test; a history
+//! on which stores differ is told in as few steps as were found to do.
 //!
 //! Nothing observed depends on how fast a store is: events are available since long ago or not for a long time,
 //! leases end at once or not for a long time, and between two steps the clock moves on.
@@ -16,9 +12,15 @@ use std::time::Duration;
 use pillarbox::store::{
     Administration, Birth, DoneRows, InsertError, Lease, Outcome, Purge, Selection, Settlement, Take, TxStore,
 };
-use pillarbox::{Event, Timestamp};
+use pillarbox::{Event, MemoryStore, Timestamp};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::Handle;
 
 use super::{LONG, take, unused_token};
+
+/// Histories that are compared, each of up to 40 steps.
+const HISTORIES: u32 = 30;
 
 /// What is drawn for one step.
 pub type Drawn = [u8; 4];
@@ -114,6 +116,34 @@ fn outcome(drawn: u8) -> Outcome {
         5 => Outcome::Dead { error, spent },
         _ => Outcome::Released,
     }
+}
+
+/// Plays random histories with `play_here`, which [plays](play) one on an empty store of its own, and on the memory
+/// store; panics with the shortest history found on which they differ.
+pub async fn random_histories_agree(play_here: impl AsyncFn(&[Step]) -> Vec<String> + Send + 'static) {
+    let drawn = prop::collection::vec(any::<Drawn>(), 1..40);
+    let config =
+        Config { cases: HISTORIES, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
+    let runtime = Handle::current();
+
+    let compared = tokio::task::spawn_blocking(move || {
+        TestRunner::new(config).run(&drawn, |drawn| runtime.block_on(compare(&play_here, &history(&drawn))))
+    });
+
+    compared.await.unwrap().unwrap_or_else(|differ| panic!("{differ}"));
+}
+
+async fn compare(
+    play_here: &impl AsyncFn(&[Step]) -> Vec<String>,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let (here, memory) = (play_here(steps).await, play(&MemoryStore::new(), steps).await);
+
+    for (here, memory) in here.iter().zip(&memory) {
+        prop_assert_eq!(here, memory, "{:?}", steps);
+    }
+    prop_assert_eq!(here.len(), memory.len(), "{:?}", steps);
+    Ok(())
 }
 
 /// Plays a history on an empty store, and notes what can be observed.
@@ -300,8 +330,6 @@ fn pick<T>(among: &[T], place: u8) -> Option<&T> {
 
 #[cfg(test)]
 mod tests {
-    use pillarbox::MemoryStore;
-
     use super::*;
 
     /// A history notes the same every time, on stores that are alike.
@@ -319,5 +347,17 @@ mod tests {
             once.iter().any(|note| note.contains("Dead"))
                 && once.iter().any(|note| note.contains("lost [Some"))
         );
+    }
+
+    /// A store that answers otherwise now and then is found out, by the shortest history that shows it.
+    #[tokio::test(flavor = "multi_thread")]
+    #[should_panic(expected = "[Resume]")]
+    async fn a_store_that_differs_is_found_out() {
+        random_histories_agree(async |steps: &[Step]| {
+            let is_played = |step: &&Step| **step != Step::Resume;
+            let played: Vec<Step> = steps.iter().filter(is_played).cloned().collect();
+            play(&MemoryStore::new(), &played).await
+        })
+        .await;
     }
 }

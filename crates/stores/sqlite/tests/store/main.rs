@@ -4,6 +4,7 @@
 
 mod bad_files;
 mod cancellations;
+mod histories;
 mod migrations;
 mod orders;
 mod plans;
