@@ -36,7 +36,7 @@ impl Place {
         match &error {
             sqlx::Error::PoolClosed => StoreError::unavailable("the store is closed"),
             sqlx::Error::PoolTimedOut => StoreError::unavailable(format!(
-                "no connection to `{self}` came free in time; keep transactions short, or raise `max_connections`"
+                "no connection to `{self}` came free in time; keep transactions short, raise `max_connections`, or see whether the server has none left"
             )),
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_) => {
                 refused(format!("`{self}` answered what this program cannot read"), error)
@@ -81,6 +81,9 @@ impl Place {
                 ),
                 error,
             ),
+            "57P01" | "57P02" | "57P03" => {
+                unavailable(format!("`{self}` stops, starts, or ended the connection by hand"), error)
+            }
             "26000" | "42P05" => unavailable(
                 format!(
                     "`{self}` mixes up prepared statements, as a pooler in transaction mode does; set `pooled(true)`, or `statement-cache-capacity=0` in the URL"
@@ -93,7 +96,10 @@ impl Place {
     }
 
     fn read_only(&self, error: sqlx::Error) -> StoreError {
-        unavailable(format!("`{self}` is read-only; it may have become a standby"), error)
+        let reason = format!(
+            "`{self}` is read-only; it became a standby, or its `default_transaction_read_only` is on"
+        );
+        unavailable(reason, error)
     }
 
     /// The server names the object; what to give for it is known.

@@ -92,9 +92,9 @@ impl Lane {
         let settings = line.settings(also);
         let prelude = if line.pooled {
             let settings = settings.replace("SET ", "SET LOCAL ");
-            format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;\n{settings}")
+            format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{settings}")
         } else {
-            let level = "ISOLATION LEVEL READ COMMITTED READ WRITE";
+            let level = "ISOLATION LEVEL READ COMMITTED";
             format!("SET SESSION CHARACTERISTICS AS TRANSACTION {level};\n{settings}")
         };
         Self {

@@ -142,7 +142,8 @@ impl PostgresOptions {
 
     /// Connects; nothing is migrated by that.
     ///
-    /// Fails if the server is a standby, if its encoding is not UTF-8, or if it is older than PostgreSQL 15.
+    /// Fails if the server is a standby or lets nobody write (`default_transaction_read_only`), if its encoding is
+    /// not UTF-8, or if it is older than PostgreSQL 15.
     pub async fn connect(self) -> Result<PostgresStore, StoreError> {
         let names = Names::new(self.schema.as_deref(), &self.prefix)?;
         let options = self.connect_options()?;
@@ -231,21 +232,23 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
 impl PostgresStore {
     /// Whether an outbox can live in this database.
     async fn first_look(&self) -> Result<(), StoreError> {
-        let look = "SELECT pg_is_in_recovery(), current_setting('server_encoding'), current_setting('server_version_num')::integer";
-        let (is_standby, encoding, version): (bool, String, i32) = self
-            .run(
-                |inner| &inner.operating,
-                move |connection| {
-                    Box::pin(
-                        async move { sqlx::query_as(look).persistent(false).fetch_one(connection).await },
-                    )
-                },
-            )
-            .await?;
+        let look = self.run(
+            |inner| &inner.operating,
+            |connection| {
+                let look = include_str!("options/first_look.sql");
+                Box::pin(sqlx::query_as(look).persistent(false).fetch_one(connection))
+            },
+        );
+        let (is_standby, is_read_only, encoding, version): (bool, bool, String, i32) = look.await?;
         let place = &self.inner.line.place;
         if is_standby {
             return Err(StoreError::Config(format!(
                 "`{place}` is a standby, which cannot be written to; give the URL of the primary"
+            )));
+        }
+        if is_read_only {
+            return Err(StoreError::Config(format!(
+                "`{place}` is read-only, and an outbox is written to; switch `default_transaction_read_only` off for its role, its database or its server"
             )));
         }
         if encoding != "UTF8" {
@@ -260,7 +263,6 @@ impl PostgresStore {
             )));
         }
         match self.check().await {
-            Err(error @ StoreError::NewerSchema { .. }) => Err(error),
             Ok(_) | Err(StoreError::NotMigrated | StoreError::OlderSchema { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -16,8 +16,9 @@ use crate::PostgresStore;
 use crate::fault;
 use crate::store::Inner;
 
-/// Whatever the role's defaults are.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// Whatever the role's default is. Whether it may write is not ours to decide: an operator who lets nobody write
+/// means us too.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// A transaction that [`begin`](TxStore::begin) opened, at READ COMMITTED whatever the role's default is.
 ///

@@ -1,9 +1,10 @@
-//! An outbox whose PostgreSQL is killed while it works, and started again.
+//! A PostgreSQL of the test's own: killed while an outbox works on it, turned into a standby, switched to read-only.
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
 mod server;
 mod service;
+mod standby;
 
 use std::process::ExitCode;
 
@@ -17,6 +18,11 @@ fn main() -> ExitCode {
     trials!(suite, SERVICES, KilledServer;
         service {
             outbox_survives_the_death_of_its_server
+        }
+        standby {
+            standby_is_refused_until_it_is_promoted
+            read_only_server_is_refused
+            server_without_tls_is_named
         }
     );
     suite.run()

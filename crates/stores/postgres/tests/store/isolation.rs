@@ -1,11 +1,14 @@
-//! Connections of ours are at READ COMMITTED and writable, and go by the database's clock, whatever the defaults are.
+//! Connections of ours are at READ COMMITTED and go by the database's clock, whatever the defaults are.
 
 use std::time::Duration;
 
-use pillarbox::store::{EventStore, TxStore};
+use pillarbox::store::{
+    Administration, Birth, DoneRows, EventStore, Lease, Outcome, Purge, Settlement, StoreError, Token,
+    TxStore,
+};
 use pillarbox::{Event, Timestamp};
 use pillarbox_postgres::PostgresStore;
-use pillarbox_testkit::conformance::{claim, claim_one, order_placed, stored, take, within, write};
+use pillarbox_testkit::conformance::{LONG, claim, claim_one, order_placed, stored, take, within, write};
 use pillarbox_testkit::servers::unique_name;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgConnection, Row};
@@ -20,7 +23,6 @@ async fn stubborn(stage: &PostgresStage, role: &str) -> PostgresStore {
         GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role};
         GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
         ALTER ROLE {role} SET default_transaction_isolation = 'serializable';
-        ALTER ROLE {role} SET default_transaction_read_only = on;
         ALTER ROLE {role} SET default_transaction_deferrable = on;
         ALTER ROLE {role} SET timezone = 'Asia/Kathmandu';
         ALTER ROLE {role} SET statement_timeout = '1h';
@@ -32,30 +34,106 @@ async fn stubborn(stage: &PostgresStage, role: &str) -> PostgresStore {
     PostgresStore::options(url).schema(schema).connect().await.unwrap()
 }
 
-async fn setting(connection: &mut PgConnection, name: &str) -> String {
+/// Puts a view in the table's place that notes at which level it is read.
+pub(crate) const WITNESS: &str = "
+    CREATE TABLE witnessed (level TEXT NOT NULL);
+    CREATE FUNCTION witness() RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path FROM CURRENT
+    AS $$
+    BEGIN
+        INSERT INTO witnessed VALUES (current_setting('transaction_isolation'));
+        RETURN TRUE;
+    END
+    $$;
+    ALTER TABLE outbox_event RENAME TO outbox_event_rows;
+    CREATE VIEW outbox_event AS SELECT * FROM outbox_event_rows WHERE witness()";
+
+/// A step on each of the store's own connections, and some more.
+pub(crate) const STEPS: [&str; 6] = ["read back", "take", "renew", "settle", "stats", "purge"];
+
+/// Three events: one that is taken, one that was born leased to the token 17, whose id is returned, one that is due.
+pub(crate) async fn write_and_take(store: &PostgresStore) -> (Lease, String) {
+    let [due, born, taken] = ["order-1", "order-2", "order-3"].map(order_placed);
+    let birth = Birth { owner: take(1).owner, token: Token(17), lease_for: LONG };
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, std::slice::from_ref(&taken), None).await.unwrap();
+    store.insert(&mut tx, std::slice::from_ref(&born), Some(&birth)).await.unwrap();
+    PostgresStore::commit(tx).await.unwrap();
+    let lease = store.take(take(1)).await.unwrap().events[0].lease;
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, &[due], None).await.unwrap();
+    PostgresStore::commit(tx).await.unwrap();
+    (lease, born.id().to_owned())
+}
+
+/// At which levels each of [`STEPS`] reads the table; `user` finds it without a schema.
+pub(crate) async fn levels_of_steps(
+    store: &PostgresStore,
+    user: &mut PgConnection,
+    lease: Lease,
+    born: &str,
+) -> Vec<(&'static str, Vec<String>)> {
+    let mut levels = Vec::new();
+    for step in STEPS {
+        match step {
+            "read back" => drop(store.read_back(Token(17), &[born.to_owned()]).await.unwrap()),
+            "take" => drop(store.take(take(1)).await.unwrap()),
+            "renew" => drop(store.renew(&[lease], LONG).await.unwrap()),
+            "settle" => {
+                let settlement = Settlement { lease, outcome: Outcome::Done };
+                drop(store.settle(&[settlement], DoneRows::Keep).await.unwrap());
+            }
+            "stats" => assert!(store.stats().await.unwrap().pending() > 0),
+            _ => {
+                let purge = Purge { after: 0, limit: 10, older_than: Duration::ZERO, dead_too: false };
+                drop(store.purge(purge).await.unwrap());
+            }
+        }
+        let seen = "WITH seen AS (DELETE FROM witnessed RETURNING level) SELECT DISTINCT level FROM seen";
+        levels.push((step, sqlx::query_scalar(seen).fetch_all(&mut *user).await.unwrap()));
+    }
+    levels
+}
+
+pub(crate) async fn setting(connection: &mut PgConnection, name: &str) -> String {
     let query = sqlx::query("SELECT current_setting($1)").bind(name);
     query.fetch_one(connection).await.unwrap().get(0)
 }
 
-/// S5: transactions of ours are READ COMMITTED and READ WRITE, whatever the role's defaults are.
+/// S5: transactions of ours are READ COMMITTED, whatever the role's default is.
 pub(crate) async fn transactions_ignore_the_defaults_of_the_role(stage: &PostgresStage) {
     let role = unique_name();
     let store = stubborn(stage, &role).await;
 
     let mut tx = store.begin().await.unwrap();
     let level = setting(&mut tx, "transaction_isolation").await;
-    let read_only = setting(&mut tx, "transaction_read_only").await;
     let event = order_placed("order-17");
     store.insert(&mut tx, std::slice::from_ref(&event), None).await.unwrap();
     PostgresStore::commit(tx).await.unwrap();
 
-    assert_eq!((level.as_str(), read_only.as_str()), ("read committed", "off"));
+    assert_eq!(level, "read committed");
     assert_eq!(stored(stage, event.id()).await.event, Ok(event));
     store.close().await;
     stage.drop_role(&role).await;
 }
 
-/// S5: the store's own sessions are READ COMMITTED: takers that run side by side stumble over nobody.
+/// S5: every step of the store's own is READ COMMITTED, whatever the role's default is.
+pub(crate) async fn steps_ignore_the_defaults_of_the_role(stage: &PostgresStage) {
+    let role = unique_name();
+    let (lease, born) = write_and_take(&stage.store).await;
+    let mut user = stage.connection().await;
+    user.execute(WITNESS).await.unwrap();
+    let store = stubborn(stage, &role).await;
+
+    let levels = levels_of_steps(&store, &mut user, lease, &born).await;
+
+    assert_eq!(levels, STEPS.map(|step| (step, vec!["read committed".to_owned()])));
+    store.close().await;
+    stage.drop_role(&role).await;
+}
+
+/// S5: takers that run side by side stumble over nobody, whatever the role's default is.
 pub(crate) async fn takes_ignore_the_defaults_of_the_role(stage: &PostgresStage) {
     let role = unique_name();
     let (first, second) = (stubborn(stage, &role).await, stage.options().connect().await.unwrap());
@@ -70,6 +148,19 @@ pub(crate) async fn takes_ignore_the_defaults_of_the_role(stage: &PostgresStage)
 
     assert_eq!(taken, events.len());
     first.close().await;
+    stage.drop_role(&role).await;
+}
+
+/// A role that may only read by default is refused: an operator who lets nobody write means us too.
+pub(crate) async fn role_that_may_only_read_is_refused(stage: &PostgresStage) {
+    let role = unique_name();
+    let read_only = format!("ALTER ROLE {role} SET default_transaction_read_only = on");
+    let url = stage.login(&role, &read_only).await;
+
+    let refused = PostgresStore::connect(url).await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Config(_)), "{refused:?}");
+    assert!(refused.to_string().contains("switch `default_transaction_read_only` off"), "{refused}");
     stage.drop_role(&role).await;
 }
 

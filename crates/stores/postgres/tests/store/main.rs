@@ -14,6 +14,8 @@ mod pooled;
 mod pooler;
 mod roles;
 mod server_faults;
+mod snapshots;
+mod sqlstates;
 mod stage;
 mod statements;
 mod wake_ups;
@@ -72,7 +74,9 @@ macro_rules! store_trials {
             }
             isolation {
                 transactions_ignore_the_defaults_of_the_role
+                steps_ignore_the_defaults_of_the_role
                 takes_ignore_the_defaults_of_the_role
+                role_that_may_only_read_is_refused
                 pool_of_the_user_keeps_its_defaults
                 user_who_holds_the_only_connection_stops_nothing
                 clock_of_the_writer_has_no_say
@@ -110,6 +114,16 @@ macro_rules! store_trials {
                 outbox_survives_cut_connections
                 locked_row_ends_a_settlement_in_time
                 deadlock_is_tried_again
+            }
+            snapshots {
+                held_snapshot_does_not_make_takes_read_garbage
+            }
+            sqlstates {
+                faults_of_the_server_may_pass
+                collision_that_passes_is_not_told
+                faults_of_the_statement_are_refused
+                refused_commit_is_certain_and_a_lost_one_is_not
+                full_server_is_named
             }
             statements {
                 write_is_one_insert_for_500_events
@@ -156,7 +170,7 @@ fn main() -> ExitCode {
             announcements_pass_the_pooler
             sessions_of_others_stay_as_they_were
             missing_tls_is_named
-            transactions_are_read_committed
+            defaults_of_the_database_are_ignored
         }
     );
     suite.run()

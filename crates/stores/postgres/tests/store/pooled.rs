@@ -20,7 +20,7 @@ pub(crate) struct PooledStage {
 
 impl PooledStage {
     /// Executes a statement past the pooler.
-    async fn execute(&self, sql: String) -> u64 {
+    pub(crate) async fn execute(&self, sql: String) -> u64 {
         let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
         connection.execute(AssertSqlSafe(sql)).await.unwrap().rows_affected()
     }

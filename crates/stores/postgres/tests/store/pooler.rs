@@ -7,9 +7,11 @@ use pillarbox::store::{EventStore, TxStore, WakeUp};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
 use pillarbox_testkit::conformance::{StoreHarness, claim, order_placed, take, write};
-use sqlx::Row;
+use pillarbox_testkit::servers::unique_name;
+use sqlx::{Connection, Executor, PgConnection, Row};
 use tokio::time::timeout;
 
+use crate::isolation::{STEPS, WITNESS, levels_of_steps, write_and_take};
 use crate::pooled::PooledStage;
 
 /// S3: without being told, the store says that a pooler mixes up its statements, and what to do about it.
@@ -103,13 +105,29 @@ pub(crate) async fn missing_tls_is_named(stage: &PooledStage) {
     assert!(refused.to_string().contains("`sslmode`") && !refused.is_transient(), "{refused}");
 }
 
-/// W1: transactions of a store behind a pooler are READ COMMITTED too.
-pub(crate) async fn transactions_are_read_committed(stage: &PooledStage) {
-    let mut tx = stage.store().begin().await.unwrap();
+/// S5, W1: transactions of a store behind a pooler, and all its steps, are READ COMMITTED whatever the database's
+/// default is.
+pub(crate) async fn defaults_of_the_database_are_ignored(stage: &PooledStage) {
+    let name = unique_name();
+    let of_it = |url: &str| format!("{}/{name}", url.rsplit_once('/').unwrap().0);
+    let serializable = format!("ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'");
+    for sql in [format!("CREATE DATABASE {name}"), serializable] {
+        stage.execute(sql).await;
+    }
+    let store = PostgresStore::options(of_it(&stage.url)).pooled(true).connect().await.unwrap();
+    store.migrate().await.unwrap();
 
-    let level = sqlx::query("SELECT current_setting('transaction_isolation')").persistent(false);
-    let level: String = level.fetch_one(&mut *tx).await.unwrap().get(0);
+    let mut tx = store.begin().await.unwrap();
+    let level = sqlx::query_scalar("SELECT current_setting('transaction_isolation')").persistent(false);
+    let level: String = level.fetch_one(&mut *tx).await.unwrap();
+    PostgresStore::rollback(tx).await.unwrap();
+    let (lease, born) = write_and_take(&store).await;
+    let mut user = PgConnection::connect(&of_it(&stage.direct_url)).await.unwrap();
+    user.execute(WITNESS).await.unwrap();
+    let levels = levels_of_steps(&store, &mut user, lease, &born).await;
 
     assert_eq!(level, "read committed");
-    PostgresStore::rollback(tx).await.unwrap();
+    assert_eq!(levels, STEPS.map(|step| (step, vec!["read committed".to_owned()])));
+    store.close().await;
+    stage.execute(format!("DROP DATABASE {name} WITH (FORCE)")).await;
 }

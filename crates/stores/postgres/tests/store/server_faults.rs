@@ -11,14 +11,6 @@ use sqlx::{AssertSqlSafe, Row};
 
 use crate::stage::PostgresStage;
 
-/// A store whose sessions can be told apart from those of other trials.
-async fn marked(stage: &PostgresStage) -> PostgresStore {
-    let url = &stage.url;
-    let mark = format!("{}application_name={}", if url.contains('?') { "&" } else { "?" }, stage.schema);
-    let options = PostgresStore::options(format!("{url}{mark}")).schema(&stage.schema);
-    options.max_connections(1).connect().await.unwrap()
-}
-
 /// Ends all sessions of the marked store, and returns how many there were.
 async fn cut(stage: &PostgresStage) -> i64 {
     let cut = format!(
@@ -42,7 +34,7 @@ async fn insistently<T>(mut call: impl AsyncFnMut() -> Result<T, StoreError>) ->
 
 /// S3: after all connections were cut, every call works again, at the latest when it is repeated.
 pub(crate) async fn store_recovers_from_cut_connections(stage: &PostgresStage) {
-    let store = marked(stage).await;
+    let store = stage.marked().await;
     let ids = ["order-1".to_owned()];
     for round in 0..3 {
         write(stage, &[order_placed(&format!("order-{round}"))]).await;
@@ -92,7 +84,7 @@ pub(crate) async fn closed_door_refuses_no_outcome(stage: &PostgresStage) {
 
 /// S3: a connection that died while nobody used it is found out before it is used.
 pub(crate) async fn idle_connection_that_was_cut_is_replaced(stage: &PostgresStage) {
-    let store = marked(stage).await;
+    let store = stage.marked().await;
     write(stage, &[order_placed("order-17")]).await;
     store.take(take(0)).await.unwrap();
     store.stats().await.unwrap();
@@ -109,7 +101,7 @@ pub(crate) async fn idle_connection_that_was_cut_is_replaced(stage: &PostgresSta
 
 /// W5, W13: a commit on a connection that was cut is not known to have happened, and its event is not delivered.
 pub(crate) async fn commit_on_a_cut_connection_is_unknown(stage: &PostgresStage) {
-    let store = marked(stage).await;
+    let store = stage.marked().await;
     let event = order_placed("order-17");
     let mut tx = store.begin().await.unwrap();
     store.insert(&mut tx, std::slice::from_ref(&event), None).await.unwrap();
@@ -128,7 +120,7 @@ pub(crate) async fn commit_on_a_cut_connection_is_unknown(stage: &PostgresStage)
 pub(crate) async fn outbox_survives_cut_connections(stage: &PostgresStage) {
     const EVENTS: usize = 60;
     let (listener, mut desk) = Desk::open();
-    let outbox = Outbox::builder(marked(stage).await)
+    let outbox = Outbox::builder(stage.marked().await)
         .on("OrderPlaced", listener)
         .poll_every(Duration::from_millis(50))
         .start()

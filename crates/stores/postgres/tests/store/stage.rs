@@ -31,6 +31,14 @@ impl PostgresStage {
         PostgresStore::options(&self.url).schema(&self.schema)
     }
 
+    /// Another store on the same tables, whose sessions have the schema's name.
+    pub(crate) async fn marked(&self) -> PostgresStore {
+        let url = &self.url;
+        let mark = format!("{}application_name={}", if url.contains('?') { "&" } else { "?" }, self.schema);
+        let options = PostgresStore::options(format!("{url}{mark}")).schema(&self.schema);
+        options.max_connections(1).connect().await.unwrap()
+    }
+
     /// A connection of the user's own, which finds the tables without a schema.
     pub(crate) async fn connection(&self) -> PgConnection {
         let mut connection = PgConnection::connect(&self.url).await.unwrap();

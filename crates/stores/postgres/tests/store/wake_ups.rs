@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{TxStore, WakeUp};
+use pillarbox::store::WakeUp;
 use pillarbox::{Event, Outbox, Runtime};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
 use pillarbox_testkit::conformance::order_placed;
 use sqlx::Row;
+use sqlx::postgres::PgListener;
 use tokio::time::timeout;
 
 use crate::stage::PostgresStage;
@@ -163,14 +164,26 @@ pub(crate) async fn commit_reaches_another_process_without_a_poll(stage: &Postgr
     relay.close().await;
 }
 
-/// P5: nothing is sent inside the user's transaction: who listens hears of a commit only after it, and of a
-/// rollback never.
+/// P5: nothing is sent inside the user's transaction: one that is rolled back is announced to nobody, and one that
+/// is committed by another session than its own.
 pub(crate) async fn nothing_is_notified_inside_a_transaction(stage: &PostgresStage) {
-    let store = listening(stage).await;
+    let writer = Outbox::builder(PostgresStore::clone(&stage.store)).writer_only().start().unwrap();
+    let channel = format!("pillarbox:{}.outbox_event", stage.schema);
+    let mut listener = PgListener::connect(&stage.url).await.unwrap();
+    listener.listen(&channel).await.unwrap();
 
-    let mut tx = stage.store.begin().await.unwrap();
-    stage.store.insert(&mut tx, &[order_placed("order-17")], None).await.unwrap();
-    PostgresStore::commit(tx).await.unwrap();
+    let mut tx = writer.begin().await.unwrap();
+    writer.write(&mut tx, order_placed("order-17")).await.unwrap();
+    tx.rollback().await.unwrap();
+    let mut tx = writer.begin().await.unwrap();
+    writer.write(&mut tx, order_placed("order-18")).await.unwrap();
+    let session: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let heard = timeout(PATIENCE, listener.recv()).await.expect("it is announced").unwrap();
+    stage.execute(format!("NOTIFY \"{channel}\", 'end'")).await;
+    let next = timeout(PATIENCE, listener.recv()).await.expect("it is heard").unwrap();
 
-    assert_asleep(&store).await;
+    assert_ne!(heard.process_id(), u32::try_from(session).unwrap());
+    assert_ne!(heard.payload(), "end");
+    assert_eq!(next.payload(), "end", "one commit is announced once");
 }
