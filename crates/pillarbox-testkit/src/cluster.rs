@@ -36,6 +36,8 @@ macro_rules! cluster_trials {
             killed_process_is_taken_over
             stopped_process_settles_nothing
             commit_reaches_another_process
+            older_namesake_stops_when_it_settles
+            older_namesake_without_losses_stops_too
         });
     }};
 }
@@ -141,6 +143,60 @@ pub async fn commit_reaches_another_process<C: Cluster>(stage: &C) {
         relay.hears_all(&written).await;
     }
     relay.leave().await;
+}
+
+/// S10: the older of two processes under one name settles nothing of what the younger took over at its start, and
+/// stops.
+pub async fn older_namesake_stops_when_it_settles<C: Cluster>(stage: &C) {
+    let held = write(stage, HANGS, 3).await;
+    let mut older = Member::start_as("relay-1", stage, LONG);
+    older.hears_all(&held).await;
+    let mut younger = Member::start_as("relay-1", stage, LONG);
+    younger.hears_all(&held).await;
+
+    older.answer().await;
+    let late = older.stops().await;
+
+    assert_eq!(late, [""; 0], "the older begins nothing more");
+    for id in &held {
+        let row = stage.row(id).await.unwrap();
+        assert!(row.status.unwrap().is_pending(), "{id} was settled by the older");
+        assert!(row.locked_by.is_some(), "{id} was given back by the older");
+    }
+    younger.answer().await;
+    let next = write(stage, "OrderPlaced", 1).await;
+    younger.hears_all(&next).await;
+    younger.leave().await;
+    for id in held.iter().chain(&next) {
+        assert_eq!(stage.row(id).await.unwrap().status, Ok(Status::Done), "of {id}");
+    }
+}
+
+/// S10, Q3: an older process that has lost nothing to its namesake stops all the same when it settles, and every
+/// event is delivered once.
+pub async fn older_namesake_without_losses_stops_too<C: Cluster>(stage: &C) {
+    let mut older = Member::start_as("relay-1", stage, LONG);
+    older.ready().await;
+    let mut younger = Member::start_as("relay-1", stage, LONG);
+    younger.ready().await;
+
+    let mut older = std::pin::pin!(tokio::time::timeout(member::PATIENCE, older.stops()));
+    let mut written = Vec::new();
+    let stopped = loop {
+        written.extend(write(stage, "OrderPlaced", 1).await);
+        tokio::select! {
+            biased;
+            stopped = &mut older => break stopped,
+            () = member::breathe() => {}
+        }
+    };
+    let mut delivered = stopped.expect("the older stops");
+    nothing_is_pending(stage).await;
+    delivered.extend(younger.leave().await);
+
+    delivered.sort();
+    written.sort();
+    assert_eq!(delivered, written, "each event is delivered once");
 }
 
 /// Waits until every event is done or dead.

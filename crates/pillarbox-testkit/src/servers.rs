@@ -31,7 +31,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 pub struct Server {
     /// What the names of its tests begin with.
     pub name: &'static str,
-    /// The environment variable that has its URL.
+    /// The environment variable that has its URL; empty if there is nothing to be found.
     pub variable: &'static str,
     /// Whether CI may be without it.
     pub optional: bool,
@@ -48,6 +48,9 @@ pub const MYSQL: Server = required("mariadb", "PILLARBOX_TEST_MYSQL_URL");
 /// MySQL 8, which Debian does not have.
 pub const MYSQL8: Server = Server { name: "mysql8", variable: "PILLARBOX_TEST_MYSQL8_URL", optional: true };
 
+/// SQLite, which is no server and always there. Its URL is empty.
+pub const SQLITE: Server = required("sqlite", "");
+
 const fn required(name: &'static str, variable: &'static str) -> Server {
     Server { name, variable, optional: false }
 }
@@ -55,6 +58,9 @@ const fn required(name: &'static str, variable: &'static str) -> Server {
 impl Server {
     /// Its URL, if it is there.
     pub fn url(&self) -> Option<String> {
+        if self.variable.is_empty() {
+            return Some(String::new());
+        }
         std::env::var(self.variable).ok().filter(|url| !url.is_empty())
     }
 

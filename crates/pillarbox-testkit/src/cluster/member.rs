@@ -14,8 +14,12 @@ use super::Cluster;
 const ADDRESS: &str = "PILLARBOX_TEST_CLUSTER";
 /// Set in a member: milliseconds of delivery timeout and margin.
 const SETTING: &str = "PILLARBOX_TEST_CLUSTER_SETTING";
+/// Set in a member that bears a name: the name.
+const NAME: &str = "PILLARBOX_TEST_CLUSTER_NAME";
 /// Events of this type wait until the member is told to answer.
 pub(super) const HANGS: &str = "OrderHeld";
+/// Said by a member that stops because of another of its name.
+const SUPERSEDED: &str = "superseded";
 /// How long a member waits for a hint before it looks by itself.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A member that says nothing for so long has failed.
@@ -61,7 +65,11 @@ async fn serve<C: Cluster>(address: &str, Setting { delivery_timeout, margin }: 
             answered.map(drop).map_err(|_| ListenerError::new("nobody answers"))
         }
     };
-    let outbox = Outbox::builder(store)
+    let builder = match std::env::var(NAME) {
+        Ok(name) => Outbox::builder(store).name(name),
+        Err(_) => Outbox::builder(store),
+    };
+    let outbox = builder
         .on("OrderPlaced", async |delivery: Delivery| -> Result<(), ListenerError> {
             say(&format!("delivered {}", delivery.id()));
             Ok(())
@@ -81,7 +89,14 @@ async fn serve<C: Cluster>(address: &str, Setting { delivery_timeout, margin }: 
     let mut orders = orders();
     let mut lost = 0;
     loop {
-        let order = tokio::time::timeout(Duration::from_millis(20), orders.recv()).await;
+        let order = tokio::select! {
+            biased;
+            () = outbox.superseded() => {
+                say(SUPERSEDED);
+                break;
+            }
+            order = tokio::time::timeout(Duration::from_millis(20), orders.recv()) => order,
+        };
         match order {
             Ok(Some(order)) if order == "answer" => answer.send_replace(true),
             Ok(_) => break,
@@ -126,13 +141,22 @@ pub(super) struct Member {
 impl Member {
     /// This test binary once more, as a member.
     pub(super) fn start<C: Cluster>(stage: &C, setting: Setting) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .env(ADDRESS, stage.address())
-            .env(SETTING, setting.to_text())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::launch(&mut Self::program(stage, setting))
+    }
+
+    /// A member that bears a name.
+    pub(super) fn start_as<C: Cluster>(name: &str, stage: &C, setting: Setting) -> Self {
+        Self::launch(Self::program(stage, setting).env(NAME, name))
+    }
+
+    fn program<C: Cluster>(stage: &C, setting: Setting) -> Command {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.env(ADDRESS, stage.address()).env(SETTING, setting.to_text());
+        program
+    }
+
+    fn launch(program: &mut Command) -> Self {
+        let mut process = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::unbounded_channel();
         let output = BufReader::new(process.stdout.take().unwrap());
         std::thread::spawn(move || {
@@ -192,15 +216,29 @@ impl Member {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
-    /// Lets it close, and returns what it delivered until then.
+    /// Lets it close, and returns what it delivered since it was last asked.
     pub(super) async fn leave(mut self) -> Vec<String> {
         drop(self.orders.take());
-        let mut ids = Vec::new();
+        let lines = self.last_lines().await;
+        assert!(!lines.iter().any(|line| line == SUPERSEDED), "it stopped by itself");
+        lines.into_iter().filter_map(delivered).collect()
+    }
+
+    /// Waits until it has stopped by itself because of another member of its name, and returns what it delivered
+    /// since it was last asked.
+    pub(super) async fn stops(mut self) -> Vec<String> {
+        let lines = self.last_lines().await;
+        assert!(lines.iter().any(|line| line == SUPERSEDED), "it says why it stops");
+        lines.into_iter().filter_map(delivered).collect()
+    }
+
+    async fn last_lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
         while let Some(line) = self.next_line().await {
-            ids.extend(delivered(line));
+            lines.push(line);
         }
         assert!(self.process.wait().unwrap().success());
-        ids
+        lines
     }
 
     async fn line(&mut self) -> String {
