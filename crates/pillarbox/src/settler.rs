@@ -211,12 +211,7 @@ impl Settler {
     /// Lets go of what is recorded, and returns what is still to be recorded because this very instance took an
     /// event anew while it was settled: nobody delivers under that lease, so it is given back, or used where the
     /// older one was lost. Until then it stays in flight, or the poller would take and deliver it meanwhile.
-    fn left_over(
-        &self,
-        part: &[Unrecorded],
-        settled: &[Settlement],
-        lost: &[i64],
-    ) -> Vec<Unrecorded> {
+    fn left_over(&self, part: &[Unrecorded], settled: &[Settlement], lost: &[i64]) -> Vec<Unrecorded> {
         let mut left_over = Vec::new();
         for (Unrecorded { event_id, settlement: Settlement { lease, outcome }, .. }, settled) in
             part.iter().zip(settled)

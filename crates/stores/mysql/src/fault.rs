@@ -220,6 +220,11 @@ pub(crate) fn is_collision(error: &sqlx::Error) -> bool {
     matches!(number(error), Some(ER_LOCK_DEADLOCK | ER_LOCK_WAIT_TIMEOUT))
 }
 
+/// Whether the statement was given up because somebody else has locked what it needs.
+pub(crate) fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    number(error) == Some(ER_LOCK_WAIT_TIMEOUT)
+}
+
 /// Whether a table that the statement names, or the database that it is in, is missing.
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     matches!(number(error), Some(ER_NO_SUCH_TABLE | ER_BAD_DB))

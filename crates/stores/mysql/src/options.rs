@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::StoreError;
-use pillarbox_sql::Names;
+use pillarbox_sql::{KnownLocks, Names};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
 use sqlx::{Connection, Row};
 
@@ -144,6 +144,7 @@ impl MySqlOptions {
         let inner = Inner {
             statements: Statements::new(line.place.names()),
             inserts: Inserts::default(),
+            locks: KnownLocks::default(),
             line,
             pool,
             owns_pool,

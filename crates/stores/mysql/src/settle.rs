@@ -15,8 +15,10 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{Executor, Row};
 
 use crate::MySqlStore;
+use crate::fault;
 use crate::settle::sorted::Sorted;
-use crate::statements::{MOST_LISTED, MySqlQuery, Statements, bind_list};
+use crate::statements::{Listed, MOST_LISTED, MySqlQuery, Statements, bind_list};
+use crate::store::Inner;
 
 impl EventStore for MySqlStore {
     fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>> {
@@ -37,14 +39,17 @@ impl EventStore for MySqlStore {
                 return Ok(Vec::new());
             }
             let (inner, settlements) = (Arc::clone(&self.inner), Arc::<[Settlement]>::from(settlements));
-            self.run_together(
+            let recorded = self.run_together(
                 |inner| &inner.settling,
                 move |connection| {
                     let (inner, settlements) = (Arc::clone(&inner), Arc::clone(&settlements));
-                    Box::pin(async move { record(connection, &inner.statements, &settlements, done).await })
+                    Box::pin(async move { record_free(connection, &inner, &settlements, done).await })
                 },
-            )
-            .await
+            );
+            match recorded.await? {
+                Recorded::Lost(numbers) => Ok(numbers),
+                Recorded::Locked(numbers) => Err(StoreError::Locked { numbers }),
+            }
         })
     }
 
@@ -154,6 +159,59 @@ async fn succeed(
         resumed += bind_owner(resume, owner).execute(&mut *connection).await?.rows_affected();
     }
     Ok(resumed)
+}
+
+/// What came of a settlement.
+enum Recorded {
+    /// It was applied, but for these.
+    Lost(Vec<i64>),
+    /// Nothing was applied, for another transaction has locked these.
+    Locked(Vec<i64>),
+}
+
+/// Records outcomes in the transaction of `connection`, unless another has locked one of their rows.
+async fn record_free(
+    connection: &mut MySqlConnection,
+    Inner { statements, locks, .. }: &Inner,
+    settlements: &[Settlement],
+    done: DoneRows,
+) -> Result<Recorded, sqlx::Error> {
+    let numbers = settlements.iter().map(|settlement| settlement.lease.seq);
+    let waited = if locks.concern(numbers.clone()) {
+        None
+    } else {
+        match record(connection, statements, settlements, done).await {
+            Err(error) if fault::is_lock_timeout(&error) => Some(error),
+            lost => return lost.map(Recorded::Lost),
+        }
+    };
+    connection.execute("ROLLBACK; START TRANSACTION").await?;
+    let locked = locked(connection, statements, numbers.clone().collect()).await?;
+    locks.learn(numbers, &locked);
+    match waited {
+        _ if !locked.is_empty() => Ok(Recorded::Locked(locked)),
+        Some(error) => Err(error),
+        None => record(connection, statements, settlements, done).await.map(Recorded::Lost),
+    }
+}
+
+/// Those of the rows with these numbers that another transaction has locked; the others are locked by this one.
+async fn locked(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    mut numbers: Vec<i64>,
+) -> Result<Vec<i64>, sqlx::Error> {
+    numbers.sort_unstable();
+    let mut locked = Vec::new();
+    for numbers in numbers.chunks(MOST_LISTED) {
+        let mut read = async |statement: &Listed| -> Result<Vec<i64>, sqlx::Error> {
+            let query = bind_list(sqlx::query(statement.of(numbers.len())), numbers);
+            query.fetch_all(&mut *connection).await?.iter().map(|row| row.try_get("seq")).collect()
+        };
+        let free = read(&statements.free).await?;
+        locked.extend(read(&statements.present).await?.into_iter().filter(|seq| !free.contains(seq)));
+    }
+    Ok(locked)
 }
 
 /// Records outcomes in the transaction of `connection`, and returns the numbers of those whose lease was lost.

@@ -48,6 +48,8 @@ statements! {
     done: Listed = "settle/done.sql",
     delete: Listed = "settle/delete.sql",
     held: Listed = "settle/held.sql",
+    free: Listed = "settle/free.sql",
+    present: Listed = "settle/present.sql",
     renew: Listed = "settle/renew.sql",
     retry: SqlStr = "settle/retry.sql",
     aside: SqlStr = "settle/aside.sql",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{StoreError, WakeUp};
-use pillarbox_sql::{Names, to_its_end};
+use pillarbox_sql::{KnownLocks, Names, to_its_end};
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 
 use crate::MySqlOptions;
@@ -31,6 +31,7 @@ pub(crate) struct Inner {
     pub(crate) line: Line,
     pub(crate) statements: Statements,
     pub(crate) inserts: Inserts,
+    pub(crate) locks: KnownLocks,
     pub(crate) pool: MySqlPool,
     pub(crate) owns_pool: bool,
     pub(crate) taking: Lane,

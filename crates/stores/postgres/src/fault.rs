@@ -203,6 +203,12 @@ pub(crate) fn is_collision(error: &sqlx::Error) -> bool {
     matches!(code(error), Some("40001" | "40P01"))
 }
 
+/// Whether a step was given up because somebody else has locked what it needs.
+pub(crate) fn is_lock_timeout(error: &StoreError) -> bool {
+    let StoreError::Unavailable { source: Some(source), .. } = error else { return false };
+    source.downcast_ref().and_then(code) == Some("55P03")
+}
+
 /// Whether the connection is gone, as opposed to an answer that was an error.
 pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     match postgres(error) {

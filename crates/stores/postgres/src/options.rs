@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::StoreError;
-use pillarbox_sql::Names;
+use pillarbox_sql::{KnownLocks, Names};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
@@ -222,6 +222,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         operating: Lane::new(&line, ""),
         hints: wake_up.then(Hints::new),
         looks: Looks::default(),
+        locks: KnownLocks::default(),
         line,
         statements,
         pool,

@@ -14,6 +14,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Row, SqlStr};
 
 use crate::PostgresStore;
+use crate::fault;
 use crate::store::Inner;
 
 /// Leases by number and token.
@@ -33,16 +34,19 @@ impl EventStore for PostgresStore {
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
-            let (inner, sorted) = (Arc::clone(&self.inner), Arc::new(Sorted::new(settlements)?));
-            let settled = self.step(
-                |inner| &inner.settling,
-                sorted.is_mixed(),
-                move |connection| {
-                    let (inner, sorted) = (Arc::clone(&inner), Arc::clone(&sorted));
-                    Box::pin(async move { apply(&inner, connection, &sorted, done).await })
-                },
-            );
-            Ok(lost(settlements.iter().map(|settlement| &settlement.lease), &settled.await?))
+            let sorted = Sorted::new(settlements)?;
+            let numbers = settlements.iter().map(|settlement| settlement.lease.seq);
+            if self.inner.locks.concern(numbers.clone()) {
+                self.check_locks(numbers.clone()).await?;
+            }
+            let settled = match self.apply(sorted, done).await {
+                Err(error) if fault::is_lock_timeout(&error) => {
+                    self.check_locks(numbers).await?;
+                    return Err(error);
+                }
+                settled => settled?,
+            };
+            Ok(lost(settlements.iter().map(|settlement| &settlement.lease), &settled))
         })
     }
 
@@ -117,6 +121,40 @@ impl EventStore for PostgresStore {
     }
 }
 
+impl PostgresStore {
+    /// Applies all, and returns the leases that were settled.
+    async fn apply(&self, sorted: Sorted, done: DoneRows) -> Result<Leases, StoreError> {
+        let (inner, sorted) = (Arc::clone(&self.inner), Arc::new(sorted));
+        self.step(
+            |inner| &inner.settling,
+            sorted.is_mixed(),
+            move |connection| {
+                let (inner, sorted) = (Arc::clone(&inner), Arc::clone(&sorted));
+                Box::pin(async move { sorted.apply(&inner, connection, done).await })
+            },
+        )
+        .await
+    }
+
+    /// Fails if another transaction has locked one of these rows.
+    async fn check_locks(&self, numbers: impl Iterator<Item = i64>) -> Result<(), StoreError> {
+        let (inner, looked_at): (_, Vec<i64>) = (Arc::clone(&self.inner), numbers.collect());
+        let asked = looked_at.clone();
+        let locked = self.run(
+            |inner| &inner.settling,
+            move |connection| {
+                let query = inner.query(&inner.statements.locked).bind(asked.clone());
+                Box::pin(async move {
+                    query.fetch_all(connection).await?.iter().map(|row| row.try_get("seq")).collect()
+                })
+            },
+        );
+        let numbers: Vec<i64> = locked.await?;
+        self.inner.locks.learn(looked_at.into_iter(), &numbers);
+        if numbers.is_empty() { Ok(()) } else { Err(StoreError::Locked { numbers }) }
+    }
+}
+
 /// The numbers of leases that are not among `kept`.
 fn lost<'a>(leases: impl Iterator<Item = &'a Lease>, kept: &Leases) -> Vec<i64> {
     leases.filter(|lease| !kept.contains(&(lease.seq, lease.token.0))).map(|lease| lease.seq).collect()
@@ -160,39 +198,40 @@ impl Sorted {
     fn is_mixed(&self) -> bool {
         !self.done.seqs.is_empty() && !self.others.numbers.seqs.is_empty()
     }
-}
 
-/// Applies all, and returns the leases that were settled.
-async fn apply(
-    inner: &Inner,
-    connection: &mut PgConnection,
-    Sorted { done, others }: &Sorted,
-    rows: DoneRows,
-) -> Result<Leases, sqlx::Error> {
-    let mut settled = Leases::new();
-    if !done.seqs.is_empty() {
-        let statement: &SqlStr = match rows {
-            DoneRows::Keep => &inner.statements.done,
-            DoneRows::Delete => &inner.statements.delete,
-        };
-        let query = inner.query(statement).bind(&done.seqs).bind(&done.tokens);
-        settled.extend(leases_of(&query.fetch_all(&mut *connection).await?)?);
+    /// Applies all, and returns the leases that were settled.
+    async fn apply(
+        &self,
+        inner: &Inner,
+        connection: &mut PgConnection,
+        rows: DoneRows,
+    ) -> Result<Leases, sqlx::Error> {
+        let Self { done, others } = self;
+        let mut settled = Leases::new();
+        if !done.seqs.is_empty() {
+            let statement: &SqlStr = match rows {
+                DoneRows::Keep => &inner.statements.done,
+                DoneRows::Delete => &inner.statements.delete,
+            };
+            let query = inner.query(statement).bind(&done.seqs).bind(&done.tokens);
+            settled.extend(leases_of(&query.fetch_all(&mut *connection).await?)?);
+        }
+        if !others.numbers.seqs.is_empty() {
+            let query = inner
+                .query(&inner.statements.settle)
+                .bind(&others.numbers.seqs)
+                .bind(&others.numbers.tokens)
+                .bind(&others.statuses)
+                .bind(&others.attempts)
+                .bind(&others.starts)
+                .bind(&others.due_in)
+                .bind(&others.available_in)
+                .bind(&others.errors)
+                .bind(&others.reasons);
+            settled.extend(leases_of(&query.fetch_all(connection).await?)?);
+        }
+        Ok(settled)
     }
-    if !others.numbers.seqs.is_empty() {
-        let query = inner
-            .query(&inner.statements.settle)
-            .bind(&others.numbers.seqs)
-            .bind(&others.numbers.tokens)
-            .bind(&others.statuses)
-            .bind(&others.attempts)
-            .bind(&others.starts)
-            .bind(&others.due_in)
-            .bind(&others.available_in)
-            .bind(&others.errors)
-            .bind(&others.reasons);
-        settled.extend(leases_of(&query.fetch_all(connection).await?)?);
-    }
-    Ok(settled)
 }
 
 /// Outcomes other than DONE, in columns; `None` leaves a column of the row as it is.

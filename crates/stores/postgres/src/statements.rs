@@ -33,6 +33,7 @@ statements! {
     done = "settle/done.sql",
     delete = "settle/delete.sql",
     settle = "settle/settle.sql",
+    locked = "settle/locked.sql",
     renew = "settle/renew.sql",
     resume = "settle/resume.sql",
     current = "settle/current.sql",

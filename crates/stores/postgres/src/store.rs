@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillarbox::BoxFuture;
 use pillarbox::store::StoreError;
 use pillarbox_sql::canonical::Tables;
-use pillarbox_sql::{Names, to_its_end};
+use pillarbox_sql::{KnownLocks, Names, to_its_end};
 use sqlx::SqlStr;
 use sqlx::postgres::{PgArguments, PgConnection, PgPool, Postgres};
 
@@ -39,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) pool: PgPool,
     pub(crate) owns_pool: bool,
     pub(crate) looks: Looks,
+    pub(crate) locks: KnownLocks,
     pub(crate) hints: Option<Hints>,
     pub(crate) taking: Lane,
     pub(crate) settling: Lane,

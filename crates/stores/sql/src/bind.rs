@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use pillarbox::store::{LONGEST_LEASE, StoreError};
 
-/// Whole microseconds, as they are stored and bound; so many at most that no sum overflows.
+/// A thousand years. As long ago and as far ahead every database can still count.
+const LONGEST: i64 = 1_000 * 31_556_952 * 1_000_000;
+
+/// Whole microseconds, as they are stored and bound; of longer durations, a thousand years.
 pub fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(i64::MAX / 2)
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(LONGEST)
 }
 
 /// A number of rows, as it is bound.

@@ -7,17 +7,20 @@
 //! - [`Names`] puts a schema and a prefix before the names of tables.
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
 //! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
+//! - [`KnownLocks`] remembers which rows others have locked.
 //! - [`url`] answers misspelt options of a URL.
 //! - [`canonical`] is the INSERT by which adapters write through drivers that are not ours.
 
 mod bind;
 pub mod canonical;
 mod events;
+mod locks;
 mod names;
 mod step;
 pub mod url;
 
 pub use bind::{check_lease, for_now, micros, refusal, rows};
 pub use events::{chunks, repeated_id};
+pub use locks::KnownLocks;
 pub use names::Names;
 pub use step::{Panicked, Step, to_its_end};

@@ -202,22 +202,24 @@ pub(crate) async fn cut_transaction_is_unknown(stage: &MySqlStage) {
     assert_eq!(stage.number("SELECT COUNT(*) FROM outbox_event").await, 0);
 }
 
-/// S11: rows that others hold for too long are an outage that names the option, not a hang.
-pub(crate) async fn locked_rows_are_waited_for_only_so_long(stage: &MySqlStage) {
+/// S11: rows that others hold for too long are named, so that the rest is settled without them.
+pub(crate) async fn locked_rows_are_named(stage: &MySqlStage) {
     let store = stage.options().lock_timeout(Duration::from_secs(1)).connect().await.unwrap();
-    write(stage, &[order_placed("order-17")]).await;
-    let taken = claim_one(stage).await;
+    write(stage, &["order-17", "order-18"].map(order_placed)).await;
+    let taken = store.take(take(2)).await.unwrap().events;
+    let done = [0, 1].map(|at: usize| Settlement { lease: taken[at].lease, outcome: Outcome::Done });
     let mut holder = stage.connection().await;
     holder.execute("START TRANSACTION").await.unwrap();
-    holder.execute("SELECT * FROM outbox_event FOR UPDATE").await.unwrap();
+    let lock = "SELECT seq FROM outbox_event WHERE seq = ? FOR UPDATE";
+    sqlx::query(lock).bind(taken[0].lease.seq).execute(&mut holder).await.unwrap();
 
-    let done = Settlement { lease: taken.lease, outcome: Outcome::Done };
-    let error = store.settle(std::slice::from_ref(&done), DoneRows::Keep).await.unwrap_err();
-    assert!(store.take(take(10)).await.unwrap().events.is_empty(), "a take skips them");
+    let error = store.settle(&done, DoneRows::Keep).await.unwrap_err();
+    let without = store.settle(&done[1..], DoneRows::Keep).await.unwrap();
     holder.execute("ROLLBACK").await.unwrap();
+    let when_free = store.settle(&done[..1], DoneRows::Keep).await.unwrap();
 
-    assert!(error.is_transient() && error.to_string().contains("`lock_timeout`"), "{error}");
-    assert!(store.settle(&[done], DoneRows::Keep).await.unwrap().is_empty());
+    assert!(matches!(error, StoreError::Locked { numbers } if numbers == [taken[0].lease.seq]));
+    assert_eq!((without, when_free), (vec![], vec![]));
     store.close().await;
 }
 

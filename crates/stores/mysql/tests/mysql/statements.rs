@@ -2,11 +2,15 @@
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, Once};
+use std::time::Duration;
 
 use pillarbox::Event;
-use pillarbox::store::{Birth, DoneRows, EventStore, Outcome, Owner, Settlement, Taken, Token, TxStore};
-use pillarbox_mysql::MySqlStore;
+use pillarbox::store::{
+    Birth, DoneRows, EventStore, Outcome, Owner, Settlement, StoreError, Taken, Token, TxStore,
+};
+use pillarbox_mysql::{MySqlOptions, MySqlStore};
 use pillarbox_testkit::conformance::{LONG, order_placed, take};
+use sqlx::{AssertSqlSafe, Executor};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
@@ -52,12 +56,16 @@ struct Counted {
 
 impl Counted {
     async fn new(stage: &MySqlStage) -> Self {
+        Self::with(stage, |options| options).await
+    }
+
+    async fn with(stage: &MySqlStage, set: impl FnOnce(MySqlOptions) -> MySqlOptions) -> Self {
         static LISTEN: Once = Once::new();
         LISTEN.call_once(|| {
             tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
         });
         let prefix = format!("c{}_", &stage.database[stage.database.len() - 10..]);
-        let store = stage.options().prefix(prefix.clone()).connect().await.unwrap();
+        let store = set(stage.options().prefix(prefix.clone())).connect().await.unwrap();
         store.migrate().await.unwrap();
         let counted = Self { store, prefix };
         counted.statements();
@@ -163,5 +171,26 @@ pub(crate) async fn read_backs_and_renewals_are_one_statement(stage: &MySqlStage
     let leases: Vec<_> = found.iter().map(|found| lease(found.seq)).collect();
     assert!(counted.store.renew(&leases, LONG).await.unwrap().is_empty());
     assert_eq!(counted.statements().len(), 1);
+    counted.store.close().await;
+}
+
+/// S11: once a row was found to be locked, the next settlement asks first and does not wait for it again.
+pub(crate) async fn locked_row_is_waited_for_once(stage: &MySqlStage) {
+    let counted = Counted::with(stage, |options| options.lock_timeout(Duration::from_secs(1))).await;
+    counted.write(&orders_placed(1), None).await;
+    let taken = counted.take(1).await;
+    let done = [Settlement { lease: taken[0].lease, outcome: Outcome::Done }];
+    let mut holder = stage.connection().await;
+    let lock = format!("SELECT seq FROM {}outbox_event FOR UPDATE", counted.prefix);
+    holder.execute("START TRANSACTION").await.unwrap();
+    sqlx::query(AssertSqlSafe(lock)).execute(&mut holder).await.unwrap();
+
+    let waited = counted.store.settle(&done, DoneRows::Keep).await.unwrap_err();
+    counted.statements();
+    let asked = counted.store.settle(&done, DoneRows::Keep).await.unwrap_err();
+    let statements = counted.statements();
+
+    assert!(matches!((waited, asked), (StoreError::Locked { .. }, StoreError::Locked { .. })));
+    assert!(statements.iter().all(|sql| sql.starts_with("SELECT")), "{statements:?}");
     counted.store.close().await;
 }

@@ -10,6 +10,7 @@ use pillarbox_testkit::conformance::{order_placed, take, write};
 use sqlx::{AssertSqlSafe, Row};
 
 use crate::stage::PostgresStage;
+use crate::statements::counted;
 
 /// Ends all sessions of the marked store, and returns how many there were.
 async fn cut(stage: &PostgresStage) -> i64 {
@@ -166,6 +167,33 @@ pub(crate) async fn locked_row_ends_a_settlement_in_time(stage: &PostgresStage) 
     assert!(renewed.is_transient() && renewed.to_string().contains("`lock_timeout`"), "{renewed}");
     sqlx::Executor::execute(&mut user, "ROLLBACK").await.unwrap();
     assert!(store.renew(&[taken[0].lease], Duration::from_secs(60)).await.unwrap().is_empty());
+}
+
+/// S11: rows that another transaction has locked are named, so that the others are settled without them; the
+/// second settlement does not wait for them.
+pub(crate) async fn locked_rows_are_named(stage: &PostgresStage) {
+    let store = stage.options().lock_timeout(Duration::from_millis(100)).connect().await.unwrap();
+    write(stage, &["order-1", "order-2", "order-3"].map(order_placed)).await;
+    let taken = store.take(take(3)).await.unwrap().events;
+    let done = |of: &[usize]| -> Vec<Settlement> {
+        let settle = |&at: &usize| Settlement { lease: taken[at].lease, outcome: Outcome::Done };
+        of.iter().map(settle).collect()
+    };
+    let mut user = stage.connection().await;
+    let lock = "SELECT FROM outbox_event WHERE seq = $1 FOR UPDATE";
+    sqlx::Executor::execute(&mut user, "BEGIN").await.unwrap();
+    sqlx::query(lock).bind(taken[1].lease.seq).execute(&mut user).await.unwrap();
+
+    let first = store.settle(&done(&[0, 1, 2]), DoneRows::Keep).await.unwrap_err();
+    let without = store.settle(&done(&[0, 2]), DoneRows::Keep).await.unwrap();
+    let (again, statements) = counted(store.settle(&done(&[1]), DoneRows::Delete)).await;
+    sqlx::Executor::execute(&mut user, "ROLLBACK").await.unwrap();
+    let when_free = store.settle(&done(&[1]), DoneRows::Keep).await.unwrap();
+
+    let locked = |error| matches!(error, StoreError::Locked { numbers } if numbers == [taken[1].lease.seq]);
+    assert!(locked(first) && locked(again.unwrap_err()));
+    assert_eq!(statements.len(), 1, "it asks, and does not wait: {statements:?}");
+    assert_eq!((without, when_free), (vec![], vec![]));
 }
 
 /// S3: a deadlock that another transaction causes is nobody's problem: the step is done again.

@@ -55,7 +55,7 @@ fn listen() {
 }
 
 /// What `call` answers, and the statements that it took.
-async fn counted<T>(call: impl Future<Output = T>) -> (T, Vec<String>) {
+pub(crate) async fn counted<T>(call: impl Future<Output = T>) -> (T, Vec<String>) {
     listen();
     let span = tracing::info_span!("counted");
     let id = span.id().unwrap().into_u64();

@@ -1,0 +1,3 @@
+SELECT seq
+FROM outbox_event FORCE INDEX (PRIMARY)
+WHERE seq IN (?)
