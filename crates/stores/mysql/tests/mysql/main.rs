@@ -126,7 +126,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
             sessions_go_back_as_they_came
             cut_connections_are_replaced
             cut_transaction_is_unknown
-            locked_rows_are_waited_for_only_so_long
+            locked_rows_are_named
             closed_store_says_so
         }
         statements {
@@ -134,6 +134,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
             a_take_is_few_statements
             outcomes_of_a_kind_are_one_statement
             read_backs_and_renewals_are_one_statement
+            locked_row_is_waited_for_once
         }
     );
 }

@@ -113,6 +113,7 @@ macro_rules! store_trials {
                 commit_on_a_cut_connection_is_unknown
                 outbox_survives_cut_connections
                 locked_row_ends_a_settlement_in_time
+                locked_rows_are_named
                 deadlock_is_tried_again
             }
             snapshots {
