@@ -10,6 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSy
 
 use crate::SqliteStore;
 use crate::fault::Fault;
+use crate::tx::Begins;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -115,7 +116,7 @@ impl SqliteOptions {
         self
     }
 
-    /// The most connections for transactions of yours; at least 1.
+    /// The most connections of [`SqliteStore::pool`]; at least 1.
     pub fn max_connections(mut self, max_connections: u32) -> Self {
         self.max_connections = Some(max_connections);
         self
@@ -127,8 +128,10 @@ impl SqliteOptions {
         match &self.database {
             Database::Url(url) => {
                 let options = self.connect_options(url)?;
-                let pool = self.pool(&options, settings.busy_timeout)?;
-                SqliteStore::open(settings, options, pool, true).await
+                let pool = pool_options(settings.busy_timeout);
+                let begins = Begins::apart(pool.clone(), options.clone());
+                let pool = pool.max_connections(self.connections()?).connect_lazy_with(options.clone());
+                SqliteStore::open(settings, options, pool, begins).await
             }
             Database::Pool(pool) => {
                 self.refuse_options_of_the_pool()?;
@@ -137,7 +140,7 @@ impl SqliteOptions {
                     Some(busy_timeout) => options.busy_timeout(busy_timeout),
                     None => options,
                 };
-                SqliteStore::open(settings, options, pool.clone(), false).await
+                SqliteStore::open(settings, options, pool.clone(), Begins::on(pool.clone())).await
             }
         }
     }
@@ -162,23 +165,11 @@ impl SqliteOptions {
         }
     }
 
-    fn pool(&self, options: &SqliteConnectOptions, patience: Duration) -> Result<SqlitePool, StoreError> {
-        let max_connections = self.max_connections.unwrap_or(10);
-        if max_connections == 0 {
-            return Err(StoreError::Config("`max_connections` is 0; at least 1 is needed".into()));
+    fn connections(&self) -> Result<u32, StoreError> {
+        match self.max_connections {
+            Some(0) => Err(StoreError::Config("`max_connections` is 0; at least 1 is needed".into())),
+            given => Ok(given.unwrap_or(10)),
         }
-        let pool = SqlitePoolOptions::new()
-            .max_connections(max_connections)
-            .acquire_timeout(patience)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            // A transaction that SQLite ended by itself leaves a connection that can begin no other.
-            .after_release(|connection, _| {
-                let is_clean = !sqlx::Connection::is_in_transaction(connection);
-                Box::pin(async move { Ok(is_clean) })
-            })
-            .connect_lazy_with(options.clone());
-        Ok(pool)
     }
 
     fn connect_options(&self, url: &str) -> Result<SqliteConnectOptions, StoreError> {
@@ -196,6 +187,18 @@ impl SqliteOptions {
         let busy_timeout = self.busy_timeout.unwrap_or(BUSY_TIMEOUT);
         Ok(options.busy_timeout(busy_timeout).synchronous(synchronous))
     }
+}
+
+fn pool_options(patience: Duration) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .acquire_timeout(patience)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        // A transaction that SQLite ended by itself leaves a connection that can begin no other.
+        .after_release(|connection, _| {
+            let is_clean = !sqlx::Connection::is_in_transaction(connection);
+            Box::pin(async move { Ok(is_clean) })
+        })
 }
 
 /// What the store itself needs of the options.

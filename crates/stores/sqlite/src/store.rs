@@ -16,7 +16,7 @@ use crate::lane::{Gate, Lane, Visit};
 use crate::migration;
 use crate::options::{Settings, check_usable};
 use crate::statements::Statements;
-use crate::tx::Inserts;
+use crate::tx::{Begins, Inserts};
 use crate::watch::{self, OwnNumbers, Watch};
 
 /// Rows that the driver may read ahead; with few, its thread and ours wake each other all the time.
@@ -27,9 +27,9 @@ const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// An outbox in a SQLite file. Clones are handles to one store.
 ///
-/// It keeps up to four connections of its own, opened when they are needed, beside the pool that
-/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes and settles, one that reads back, one that
-/// reads for operators, one that watches. All need a tokio runtime.
+/// It keeps up to five connections of its own, opened when they are needed, beside its pool: one for the
+/// transactions of [`begin`](pillarbox::store::TxStore::begin), of which one is open at a time, one that takes and
+/// settles, one that reads back, one that reads for operators, one that watches. All need a tokio runtime.
 ///
 /// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own.
 #[derive(Clone)]
@@ -44,10 +44,10 @@ pub(crate) struct Inner {
     pub(crate) statements: Statements,
     pub(crate) inserts: Inserts,
     pub(crate) pool: SqlitePool,
+    pub(crate) begins: Begins,
     pub(crate) gate: Gate,
     pub(crate) own: Arc<OwnNumbers>,
     pub(crate) watch: Option<Watch>,
-    owns_pool: bool,
     writer: Lane,
     hot: Lane,
     reader: Lane,
@@ -76,7 +76,7 @@ impl SqliteStore {
         settings: Settings,
         options: SqliteConnectOptions,
         pool: SqlitePool,
-        owns_pool: bool,
+        begins: Begins,
     ) -> Result<Self, StoreError> {
         check_usable(&options)?;
         let path = options.get_filename().to_owned();
@@ -102,7 +102,7 @@ impl SqliteStore {
             statements,
             inserts: Inserts::default(),
             pool,
-            owns_pool,
+            begins,
         };
         inner.writer.park(first);
         Ok(Self { inner: Arc::new(inner) })
@@ -113,7 +113,7 @@ impl SqliteStore {
         &self.inner.path
     }
 
-    /// The pool whose connections serve [`begin`](pillarbox::store::TxStore::begin), for statements of yours.
+    /// A pool for statements and transactions of yours.
     pub fn pool(&self) -> &SqlitePool {
         &self.inner.pool
     }
@@ -147,8 +147,8 @@ impl SqliteStore {
         if let Some(watch) = &inner.watch {
             watch.close().await;
         }
-        if inner.owns_pool {
-            inner.pool.close().await;
+        if let Some(begins) = inner.begins.own_pool() {
+            tokio::join!(begins.close(), inner.pool.close());
         }
     }
 

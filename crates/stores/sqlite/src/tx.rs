@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pillarbox::store::{Birth, CommitError, InsertError, StoreError, TxStore};
 use pillarbox::{BoxFuture, Event};
 use pillarbox_sql::{Panicked, Step, to_its_end};
-use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
+use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqlitePool, SqlitePoolOptions};
 use sqlx::{Connection, Transaction};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
@@ -38,14 +38,68 @@ struct Open {
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
+/// Where transactions of our own begin.
+pub(crate) struct Begins {
+    pool: SqlitePool,
+    /// Set by every rollback, if the pool is ours and has one connection. Those of a pool that was given are told
+    /// in every transaction to set a new one, which is one more errand to the driver's thread.
+    is_rolled_back: Option<Arc<AtomicBool>>,
+}
+
+impl Begins {
+    /// On a connection of our own: only one transaction of ours is open at a time.
+    pub(crate) fn apart(pool: SqlitePoolOptions, options: SqliteConnectOptions) -> Self {
+        let is_rolled_back = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_rolled_back);
+        let pool = pool
+            .max_connections(1)
+            .after_connect(move |connection, _| Box::pin(notice_rollback(connection, Arc::clone(&flag))))
+            .connect_lazy_with(options);
+        Self { pool, is_rolled_back: Some(is_rolled_back) }
+    }
+
+    /// On connections of a pool that was given, which the user may have prepared for this.
+    pub(crate) fn on(pool: SqlitePool) -> Self {
+        Self { pool, is_rolled_back: None }
+    }
+
+    /// What will be set when the transaction that has just begun is rolled back.
+    async fn notice_rollback(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Arc<AtomicBool>, sqlx::Error> {
+        let is_rolled_back = self.is_rolled_back.clone().unwrap_or_default();
+        is_rolled_back.store(false, Ordering::Relaxed);
+        if self.is_rolled_back.is_none() {
+            notice_rollback(connection, Arc::clone(&is_rolled_back)).await?;
+        }
+        Ok(is_rolled_back)
+    }
+
+    /// The pool, unless it was given.
+    pub(crate) fn own_pool(&self) -> Option<&SqlitePool> {
+        self.is_rolled_back.as_ref().map(|_| &self.pool)
+    }
+}
+
+/// Sets `is_rolled_back` when SQLite rolls a transaction back by itself (`OR ROLLBACK`, `RAISE(ROLLBACK)`, a full
+/// disk) or by a statement that did not come from us. From then on every statement would commit by itself.
+async fn notice_rollback(
+    connection: &mut SqliteConnection,
+    is_rolled_back: Arc<AtomicBool>,
+) -> Result<(), sqlx::Error> {
+    let mut handle = connection.lock_handle().await?;
+    handle.set_rollback_hook(move || is_rolled_back.store(true, Ordering::Relaxed));
+    Ok(())
+}
+
 impl SqliteTx {
     async fn begin(inner: Arc<Inner>) -> Result<Self, StoreError> {
         let permit = inner.gate.enter().await?;
-        let begun = begin_on(&inner.pool).await;
+        let begun = begin_on(&inner.begins.pool).await;
         let mut transaction = Box::new(begun.map_err(|error| Fault::of(&inner.path).open(error))?);
-        let is_rolled_back = Arc::new(AtomicBool::new(false));
-        let noted = notice_rollback(&mut transaction, is_rolled_back.clone()).await;
-        noted.map_err(|error| Fault::of(&inner.path).store(error))?;
+        let noticed = inner.begins.notice_rollback(&mut transaction).await;
+        let is_rolled_back = noticed.map_err(|error| Fault::of(&inner.path).store(error))?;
         inner.own.begin(&transaction, is_rolled_back);
         Ok(Self { open: Some(Open { transaction, permit }), inner, runtime: Handle::current() })
     }
@@ -99,17 +153,6 @@ async fn close_stuck(pool: &SqlitePool) -> Result<(), sqlx::Error> {
         }
         sound.push(connection);
     }
-    Ok(())
-}
-
-/// Sets `is_rolled_back` when SQLite rolls the transaction back by itself (`OR ROLLBACK`, `RAISE(ROLLBACK)`, a
-/// full disk) or by a statement that did not come from us. From then on every statement would commit by itself.
-async fn notice_rollback(
-    connection: &mut SqliteConnection,
-    is_rolled_back: Arc<AtomicBool>,
-) -> Result<(), sqlx::Error> {
-    let mut handle = connection.lock_handle().await?;
-    handle.set_rollback_hook(move || is_rolled_back.store(true, Ordering::Relaxed));
     Ok(())
 }
 
