@@ -137,7 +137,7 @@ async fn suspects_in_company_are_delivered_without_a_busy_loop() {
     assert!(outbox.counts().takes < 20, "{:?}", outbox.counts());
 }
 
-/// D9, D13: an event that is taken anew while its outcome is on its way back is not left leased to nobody.
+/// D9: an event that is taken anew while its outcome is on its way back is not left leased to nobody.
 #[tokio::test(start_paused = true)]
 async fn event_taken_while_its_retry_is_being_recorded_is_delivered_at_once() {
     let runtime = paused::runtime(17);

@@ -55,7 +55,7 @@ impl AdapterStage for SqliteStage {
 
 pillarbox_testkit::adapter_tests!(SqliteStage::fresh().await);
 
-/// S2: an outbox that was never migrated is called so.
+/// S7: an outbox that was never migrated is called so.
 #[tokio::test]
 async fn missing_table_is_told() {
     let stage = SqliteStage::fresh().await;

@@ -56,7 +56,7 @@ pub(crate) async fn printed_migrations_make_an_outbox(desk: &Desk) {
     }
 }
 
-/// M6: status says which store it is, and counts.
+/// S4, M6: status says which store it is, and counts.
 pub(crate) async fn status_counts_events_by_status(desk: &Desk) {
     desk.with_events(&[("n-1", 0), ("n-2", 0), ("d-1", 1), ("r-1", 2), ("x-1", 3), ("x-2", 3)]);
 

@@ -114,7 +114,7 @@ async fn routes_that_nobody_follows_are_refused() {
     );
 }
 
-/// M4: durations that no clock can add up are refused, too.
+/// D1: durations that no clock can add up are refused, too.
 #[tokio::test(start_paused = true)]
 async fn endless_durations_are_refused() {
     let error = Stage::set().outbox().delivery_timeout(Duration::MAX).start().unwrap_err();

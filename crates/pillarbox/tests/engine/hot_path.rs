@@ -232,7 +232,7 @@ async fn commit_long_after_the_write_delivers_once() {
     assert_eq!(outbox.counts().done + other.counts().done, 1);
 }
 
-/// W7: a retry of a hot event comes from the table, when its time has come.
+/// D3: a retry of a hot event comes from the table, when its time has come.
 #[tokio::test(start_paused = true)]
 async fn failed_hot_event_is_retried_in_time() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());

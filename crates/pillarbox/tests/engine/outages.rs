@@ -47,7 +47,7 @@ async fn owner_settles_before_others_take_what_expired() {
     }
 }
 
-/// P4: what nobody delivered is taken a few seconds after the outage.
+/// P5, S10: what nobody delivered is taken a few seconds after the outage.
 #[tokio::test(start_paused = true)]
 async fn others_take_soon_what_nobody_settles() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());

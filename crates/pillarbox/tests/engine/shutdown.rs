@@ -178,7 +178,7 @@ async fn close_ends_though_the_database_never_answers() {
     assert_eq!(errors, ["closing took too long; leases that are left will end by themselves"]);
 }
 
-/// W8: dropping the last clone stops the outbox, and what was not begun is given back.
+/// D8, W8: dropping the last clone stops the outbox, and what was not begun is given back.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_clone_stops() {
     let (stage, elsewhere) = (Stage::set(), Notes::<Delivery>::new());

@@ -69,7 +69,7 @@ async fn runs_are_bounded_by_events_and_bytes() {
     assert_eq!(runs.all()[..2], [2, 5], "two of 400 bytes, then two and three small ones");
 }
 
-/// D13: a rejected event spends an attempt and ends dead; its neighbours are done.
+/// D3: a rejected event spends an attempt and ends dead; its neighbours are done.
 #[tokio::test(start_paused = true)]
 async fn rejected_event_ends_dead_alone() {
     let stage = Stage::set();

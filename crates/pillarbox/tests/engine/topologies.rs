@@ -62,7 +62,7 @@ async fn writer_only_leaves_delivery_to_others() {
     assert_eq!(seen.ids(), ["order-1"]);
 }
 
-/// W7: without a hot path rows are born unclaimed, and no drop is counted.
+/// W6: without a hot path rows are born unclaimed, and no drop is counted.
 #[tokio::test(start_paused = true)]
 async fn poller_only_claims_nothing_at_birth() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());

@@ -67,7 +67,7 @@ mod tests {
         unknown_option(url, name, &KNOWN).to_string()
     }
 
-    /// M4: a misspelt option is answered with the right one, another with those that there are.
+    /// S4: a misspelt option is answered with the right one, another with those that there are.
     #[test]
     fn misspelt_options_are_answered_with_the_right_one() {
         assert!(

@@ -31,7 +31,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// S2: an outbox that was never migrated is called so.
+/// S7: an outbox that was never migrated is called so.
 pub(crate) async fn missing_table_is_told<C, S>(stage: &Stage<C, S>)
 where
     C: AsyncConnection<Backend: Dialect>,

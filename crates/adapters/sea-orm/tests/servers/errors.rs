@@ -13,7 +13,7 @@ fn placed() -> Event {
     Event::of_json("OrderPlaced", "{}").unwrap()
 }
 
-/// S2: an outbox that was never migrated is called so.
+/// S7: an outbox that was never migrated is called so.
 pub(crate) async fn missing_table_is_told<S: Store + Tables>(stage: &Stage<S>) {
     let tx = stage.begin().await;
     let elsewhere = Names::new(stage.store.names().schema(), "other_").unwrap();

@@ -20,7 +20,7 @@ fn store_error(error: WriteError) -> StoreError {
     }
 }
 
-/// S2: an outbox that was never migrated is called so.
+/// S7: an outbox that was never migrated is called so.
 pub(crate) async fn missing_table_is_told(stage: &PostgresStage) {
     let mut client = stage.client().await;
     let tx = client.transaction().await.unwrap();

@@ -99,7 +99,7 @@ pub(crate) async fn password_is_shown_nowhere(stage: &PostgresStage) {
     stage.drop_role(&role).await;
 }
 
-/// V6: after a statement that failed, a write says what to do; nothing of the transaction is committed.
+/// W13: after a statement that failed, a write says what to do; nothing of the transaction is committed.
 pub(crate) async fn write_in_a_failed_transaction_is_refused(stage: &PostgresStage) {
     let mut tx = stage.store.begin().await.unwrap();
     tx.execute("SELECT no_such_column").await.unwrap_err();

@@ -169,7 +169,7 @@ pub(crate) async fn locked_row_ends_a_settlement_in_time(stage: &PostgresStage) 
     assert!(store.renew(&[taken[0].lease], Duration::from_secs(60)).await.unwrap().is_empty());
 }
 
-/// S11: rows that another transaction has locked are named, so that the others are settled without them; the
+/// D12: rows that another transaction has locked are named, so that the others are settled without them; the
 /// second settlement does not wait for them.
 pub(crate) async fn locked_rows_are_named(stage: &PostgresStage) {
     let store = stage.options().lock_timeout(Duration::from_millis(100)).connect().await.unwrap();

@@ -127,7 +127,7 @@ fn the_repeated_id_is_found_in_what_the_database_says() {
     assert_eq!(found(&events[..1], None).as_deref(), Some("order"));
 }
 
-/// S2: what a caller can do about a failure decides what it is called, and the driver's words are its source.
+/// W12: what a caller can do about a failure decides what it is called, and the driver's words are its source.
 #[test]
 fn failures_are_told_apart_by_their_sqlstate() {
     let insert = insert(Database::Postgres);

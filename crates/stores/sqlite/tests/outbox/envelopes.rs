@@ -49,7 +49,7 @@ async fn hot_and_cold_envelopes_are_equal() {
     outbox.close().await;
 }
 
-/// P3, D8: a row that was damaged ends dead, with the reason, and its neighbours are delivered.
+/// P3: a row that was damaged ends dead, with the reason, and its neighbours are delivered.
 #[tokio::test]
 async fn damaged_row_ends_dead_and_its_neighbours_are_delivered() {
     let damages = [

@@ -149,7 +149,7 @@ fn start(
     (outbox, called)
 }
 
-/// D1, D11: an outbox on a file that is full again and again delivers and records every event.
+/// D11: an outbox on a file that is full again and again delivers and records every event.
 #[tokio::test]
 async fn outbox_on_a_full_file_loses_nothing() {
     let file = Cramped::with(&orders(0..EVENTS)).await;
