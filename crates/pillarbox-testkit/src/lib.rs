@@ -3,6 +3,8 @@
 //! - [`mod@conformance`] has one case per promise of the store contracts; [`conformance!`] turns them into one
 //!   named test each for a store of yours.
 //! - [`mod@acceptance`] has one case per promise of a whole outbox; [`acceptance!`] does the same with them.
+//! - [`mod@cancellations`] has one case per call of a store that is dropped in the middle; [`cancellations!`] does the
+//!   same with them.
 //! - [`cluster`] has several processes share an outbox, and kills some of them.
 //! - [`mod@adapters`] has one case per promise of an adapter to a driver of the user's own.
 //! - [`paused`] has a runtime on which an hour passes at once.
@@ -14,6 +16,7 @@
 
 pub mod acceptance;
 pub mod adapters;
+pub mod cancellations;
 pub mod cluster;
 pub mod conformance;
 pub mod faulty;

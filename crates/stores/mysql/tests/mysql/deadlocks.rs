@@ -1,6 +1,7 @@
 //! Deadlocks: those of the user leave no ghost, and those of the store are its own business.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::{
@@ -143,12 +144,14 @@ pub(crate) async fn store_hides_its_own_deadlocks(stage: &MySqlStage) {
     }
 
     let workers = stores.iter().cloned().map(|store| tokio::spawn(work(store))).collect::<Vec<_>>();
-    let operator = tokio::spawn(operate(Arc::clone(&stores[0])));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let operator = tokio::spawn(operate(Arc::clone(&stores[0]), Arc::clone(&is_over)));
     let mut settled = 0;
     for worker in workers {
         settled += worker.await.unwrap();
     }
-    operator.abort();
+    is_over.store(true, Ordering::Relaxed);
+    operator.await.unwrap();
 
     assert_eq!(settled, EVENTS);
     for store in stores {
@@ -182,9 +185,9 @@ fn outcome_of(lease: &Lease) -> Outcome {
     }
 }
 
-/// Looks, purges and replays all the time.
-async fn operate(store: Arc<MySqlStore>) {
-    loop {
+/// Looks, purges and replays until it is over.
+async fn operate(store: Arc<MySqlStore>, is_over: Arc<AtomicBool>) {
+    while !is_over.load(Ordering::Relaxed) {
         store.stats().await.unwrap();
         store.replay(&Selection::Numbers { from: 0, to: i64::MAX }).await.unwrap();
         let old = Purge { older_than: Duration::from_secs(60), limit: 500, after: 0, dead_too: true };

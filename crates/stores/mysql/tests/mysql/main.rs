@@ -20,7 +20,7 @@ mod statements;
 use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Server, Suite};
-use pillarbox_testkit::{acceptance_trials, cluster_trials, conformance_trials, trials};
+use pillarbox_testkit::{acceptance_trials, cancellation_trials, cluster_trials, conformance_trials, trials};
 
 use crate::stage::MySqlStage;
 
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     for server in [servers::MYSQL, servers::MYSQL8] {
         conformance_trials!(suite, server, MySqlStage);
         acceptance_trials!(suite, server, MySqlStage);
+        cancellation_trials!(suite, server, MySqlStage);
         cluster_trials!(suite, server, MySqlStage);
         add_trials(&mut suite, server);
     }
@@ -57,17 +58,6 @@ fn add_trials(suite: &mut Suite, server: Server) {
             row_without_payload_is_refused
         }
         cancellations {
-            a_dropped_begin_leaves_no_transaction
-            a_dropped_commit_ends_the_transaction
-            a_dropped_rollback_ends_the_transaction
-            a_dropped_insert_is_rolled_back_with_its_transaction
-            a_dropped_take_runs_to_its_end
-            a_dropped_settle_runs_to_its_end
-            a_dropped_renewal_or_resumption_leaves_no_transaction
-            a_dropped_replay_or_discard_runs_to_its_end
-            a_dropped_purge_leaves_no_transaction
-            a_dropped_read_loses_no_connection
-            a_dropped_close_can_be_repeated
             a_dropped_statement_of_the_user_spoils_nothing
             a_dropped_connect_or_migration_can_be_repeated
         }

@@ -23,7 +23,7 @@ mod wake_ups;
 use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Suite};
-use pillarbox_testkit::{acceptance_trials, cluster_trials, conformance_trials, trials};
+use pillarbox_testkit::{acceptance_trials, cancellation_trials, cluster_trials, conformance_trials, trials};
 
 use pooled::PooledStage;
 use stage::PostgresStage;
@@ -46,20 +46,9 @@ macro_rules! store_trials {
                 unknown_certificate_is_named
             }
             cancellations {
-                a_dropped_begin_leaves_no_transaction
-                a_dropped_commit_ends_the_transaction
-                a_dropped_rollback_ends_the_transaction
-                a_dropped_insert_is_rolled_back_with_its_transaction
-                a_dropped_take_runs_to_its_end
-                a_dropped_settle_runs_to_its_end
-                a_dropped_renewal_or_resumption_leaves_no_transaction
-                a_dropped_replay_or_discard_runs_to_its_end
-                a_dropped_purge_leaves_no_transaction
-                a_dropped_read_loses_no_connection
                 a_dropped_watch_loses_no_news
                 a_dropped_connect_or_migration_leaves_the_database_usable
                 a_dropped_from_pool_leaves_the_pool_usable
-                a_dropped_close_can_be_repeated
             }
             histories {
                 random_histories_end_like_on_the_memory_store
@@ -159,6 +148,7 @@ fn main() -> ExitCode {
     for server in [servers::POSTGRES, servers::POSTGRES18] {
         conformance_trials!(suite, server, PostgresStage);
         acceptance_trials!(suite, server, PostgresStage);
+        cancellation_trials!(suite, server, PostgresStage);
         store_trials!(suite, server);
     }
     conformance_trials!(suite, servers::PGBOUNCER, PooledStage);

@@ -1,309 +1,45 @@
 //! A future that is dropped at any await leaves no transaction open and no connection lost.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
-use crate::orders::{LONG, Orders, claim, order_placed, settle, take, write};
-use pillarbox::Event;
-use pillarbox::store::{
-    Administration, DoneRows, EventStore, Outcome, Owner, Page, Purge, Selection, Settlement, Status,
-    TxStore, WakeUp,
-};
+use pillarbox::store::{StoreError, TxStore, WakeUp};
 use pillarbox_sqlite::SqliteStore;
+use pillarbox_testkit::cancellations::{Interrupted, PATIENCE, assert_usable, cut_after, cut_everywhere};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use tokio::time::timeout;
 
-/// More often than any of these futures is polled.
-const MOST_POLLS: usize = 200;
+use crate::orders::{Orders, order_placed, write};
 
-/// One completion may be luck: the driver's thread was faster than usual.
-const ENOUGH_COMPLETIONS: usize = 3;
+pillarbox_testkit::cancellations!(Orders::new());
 
-/// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(10);
+impl Interrupted for Orders {
+    type Store = SqliteStore;
 
-const PAGE: Page = Page { after: 0, limit: 10 };
-
-/// Polls `future` at most `polls` times and drops it then.
-async fn cut_after<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    let mut left = polls;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(value) => Poll::Ready(Some(value)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// Cuts the future that `cut` makes at its first await, its second, and so on until it completes for sure.
-async fn cut_everywhere(mut cut: impl AsyncFnMut(usize) -> bool) {
-    let mut completions = 0;
-    for polls in 0..MOST_POLLS {
-        let is_complete = cut(polls).await;
-        assert!(polls > 0 || !is_complete, "nothing completes without being polled");
-        completions = if is_complete { completions + 1 } else { 0 };
-        if completions == ENOUGH_COMPLETIONS {
-            return;
-        }
+    async fn single(&self) -> SqliteStore {
+        let store = self.options().busy_timeout(Duration::from_secs(5)).max_connections(1).connect();
+        let store = store.await.unwrap();
+        store.migrate().await.unwrap();
+        store
     }
-    panic!("it is not complete after {MOST_POLLS} polls");
-}
 
-/// A store with one connection for transactions: one that is lost, or stays in a transaction, stops everything.
-async fn single(orders: &Orders) -> SqliteStore {
-    let store = orders.options().busy_timeout(Duration::from_secs(5)).max_connections(1).connect();
-    let store = store.await.unwrap();
-    store.migrate().await.unwrap();
-    store
-}
+    async fn check(store: &SqliteStore) -> Result<u32, StoreError> {
+        store.check().await
+    }
 
-/// Writes, takes and reads.
-async fn assert_usable(store: &SqliteStore) {
-    let event = order_placed("order-17");
-    write(store, std::slice::from_ref(&event)).await;
-    let found = store.find(event.id()).await.unwrap().unwrap();
-    store.take(take(0)).await.unwrap();
-    assert_eq!(found.status, Ok(Status::New));
-}
+    async fn close(store: &SqliteStore) {
+        store.close().await;
+    }
 
-/// Writes an event and kills it.
-async fn dead_event(store: &SqliteStore) -> Event {
-    let event = order_placed("order-17");
-    write(store, std::slice::from_ref(&event)).await;
-    let taken = claim(store, 1_000).await;
-    assert!(settle(store, &taken, Outcome::Dead { error: "never".into(), spent: true }).await.is_empty());
-    event
-}
-
-async fn status(store: &SqliteStore, event: &Event) -> Option<Status> {
-    store.find(event.id()).await.unwrap().map(|stored| stored.status.unwrap())
-}
-
-/// W5: a beginning that nobody waits for leaves no transaction open.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_begin_leaves_no_transaction() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-
-    cut_everywhere(async |polls| {
-        let is_complete = cut_after(polls, store.begin()).await.is_some();
-        assert_usable(&store).await;
-        is_complete
-    })
-    .await;
-}
-
-/// W5: a commit that was begun is carried through; one that was not is rolled back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_commit_ends_the_transaction() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-
-    cut_everywhere(async |polls| {
-        let events = [order_placed("order-1"), order_placed("order-2")];
-        let mut tx = store.begin().await.unwrap();
-        store.insert(&mut tx, &events, None).await.unwrap();
-        let is_complete = cut_after(polls, SqliteStore::commit(tx)).await.is_some();
-        assert_usable(&store).await;
-
-        for event in &events {
-            assert_eq!(status(&store, event).await.is_some(), polls > 0, "after {polls} polls");
-        }
-        is_complete
-    })
-    .await;
-}
-
-/// W5: a rollback that nobody waits for rolls back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_rollback_ends_the_transaction() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-
-    cut_everywhere(async |polls| {
-        let event = order_placed("order-1");
-        let mut tx = store.begin().await.unwrap();
-        store.insert(&mut tx, std::slice::from_ref(&event), None).await.unwrap();
-        let is_complete = cut_after(polls, SqliteStore::rollback(tx)).await.is_some();
-        assert_usable(&store).await;
-
-        assert_eq!(status(&store, &event).await, None, "after {polls} polls");
-        is_complete
-    })
-    .await;
-}
-
-/// W5: a write that was cut off leaves a transaction that is rolled back by dropping it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_insert_is_rolled_back_with_its_transaction() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-
-    cut_everywhere(async |polls| {
-        let events: Vec<Event> = (0..600).map(|n| order_placed(&format!("order-{n}"))).collect();
-        let mut tx = store.begin().await.unwrap();
-        let is_complete = cut_after(polls, store.insert(&mut tx, &events, None)).await.is_some();
-        drop(tx);
-        assert_usable(&store).await;
-
-        assert_eq!(status(&store, &events[0]).await, None, "after {polls} polls");
-        is_complete
-    })
-    .await;
-}
-
-/// D11: a take that was begun runs to its end, so that its lease is no riddle.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_take_runs_to_its_end() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-
-    cut_everywhere(async |polls| {
-        let event = order_placed("order-1");
-        write(&store, std::slice::from_ref(&event)).await;
-        let is_complete = cut_after(polls, store.take(take(1_000))).await.is_some();
-        assert_usable(&store).await;
-
-        let stored = store.find(event.id()).await.unwrap().unwrap();
-        assert_eq!(stored.locked_by.is_some(), polls > 0, "after {polls} polls");
-        is_complete
-    })
-    .await;
-}
-
-/// D11: outcomes whose recording was begun are recorded.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_settle_runs_to_its_end() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-
-    cut_everywhere(async |polls| {
-        let event = order_placed("order-1");
-        write(&store, std::slice::from_ref(&event)).await;
-        let taken = claim(&store, 1_000).await;
-        let done =
-            |taken: &pillarbox::store::Taken| Settlement { lease: taken.lease, outcome: Outcome::Done };
-        let done: Vec<Settlement> = taken.iter().map(done).collect();
-        let is_complete = cut_after(polls, store.settle(&done, DoneRows::Keep)).await.is_some();
-        assert_usable(&store).await;
-
-        assert_eq!(status(&store, &event).await == Some(Status::Done), polls > 0, "after {polls} polls");
-        settle(&store, &taken, Outcome::Done).await;
-        is_complete
-    })
-    .await;
-}
-
-/// D11: renewing and resuming can be dropped anywhere.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_renewal_or_resumption_leaves_no_transaction() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-    write(&store, &[order_placed("order-1")]).await;
-    let leases: Vec<_> = claim(&store, 10).await.iter().map(|taken| taken.lease).collect();
-
-    cut_everywhere(async |polls| {
-        let is_complete = cut_after(polls, store.renew(&leases, LONG)).await.is_some();
-        assert_usable(&store).await;
-        is_complete
-    })
-    .await;
-    assert!(store.renew(&leases, LONG).await.unwrap().is_empty(), "the lease is held");
-
-    cut_everywhere(async |polls| {
-        claim(&store, 1_000).await;
-        let is_complete = cut_after(polls, store.resume(&Owner::new("orders", 2))).await.is_some();
-        assert_usable(&store).await;
-        is_complete
-    })
-    .await;
-    store.resume(&Owner::new("orders", 2)).await.unwrap();
-    assert!(!claim(&store, 1_000).await.is_empty());
-}
-
-/// D11: what operators ask for is done once it was begun.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_replay_or_discard_runs_to_its_end() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-
-    cut_everywhere(async |polls| {
-        let event = dead_event(&store).await;
-        let selection = Selection::Ids(vec![event.id().to_owned()]);
-        let is_complete = cut_after(polls, store.replay(&selection)).await.is_some();
-        assert_usable(&store).await;
-
-        assert_eq!(status(&store, &event).await == Some(Status::Retry), polls > 0, "after {polls} polls");
-        is_complete
-    })
-    .await;
-    cut_everywhere(async |polls| {
-        let event = dead_event(&store).await;
-        let selection = Selection::Ids(vec![event.id().to_owned()]);
-        let is_complete = cut_after(polls, store.discard(&selection)).await.is_some();
-        assert_usable(&store).await;
-
-        assert_eq!(status(&store, &event).await.is_none(), polls > 0, "after {polls} polls");
-        is_complete
-    })
-    .await;
-}
-
-/// D11: a purge can be dropped anywhere, and the next one does what it left.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_purge_leaves_no_transaction() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-    let purge = || Purge { older_than: Duration::ZERO, limit: 1_000, after: 0, dead_too: true };
-
-    cut_everywhere(async |polls| {
-        let event = dead_event(&store).await;
-        let is_complete = cut_after(polls, store.purge(purge())).await.is_some();
-        assert_usable(&store).await;
-
-        store.purge(purge()).await.unwrap();
-        assert_eq!(status(&store, &event).await, None, "after {polls} polls");
-        is_complete
-    })
-    .await;
-}
-
-/// D11: reading can be dropped anywhere.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_read_loses_no_connection() {
-    let orders = Orders::new();
-    let store = single(&orders).await;
-    let event = dead_event(&store).await;
-    let ids = [event.id().to_owned()];
-    let token = take(1).token;
-
-    cut_everywhere(async |polls| cut_after(polls, store.stats()).await.is_some()).await;
-    cut_everywhere(async |polls| cut_after(polls, store.highest()).await.is_some()).await;
-    cut_everywhere(async |polls| cut_after(polls, store.find(event.id())).await.is_some()).await;
-    cut_everywhere(async |polls| cut_after(polls, store.find_by_aggregate("order-17", PAGE)).await.is_some())
-        .await;
-    cut_everywhere(async |polls| cut_after(polls, store.dead(PAGE)).await.is_some()).await;
-    cut_everywhere(async |polls| cut_after(polls, store.read_back(token, &ids)).await.is_some()).await;
-    cut_everywhere(async |polls| cut_after(polls, store.check()).await.is_some()).await;
-
-    assert_usable(&store).await;
-    assert_eq!(store.dead(PAGE).await.unwrap().len(), 1);
+    fn is_closed(store: &SqliteStore) -> bool {
+        store.pool().is_closed()
+    }
 }
 
 /// P5: news that nobody waited for any more is there for the next who does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_watch_loses_no_news() {
     let orders = Orders::new();
-    let store = single(&orders).await;
+    let store = orders.single().await;
     let other = orders.connect().await;
 
     cut_everywhere(async |polls| {
@@ -323,7 +59,7 @@ async fn a_dropped_connect_or_migration_leaves_the_file_usable() {
     cut_everywhere(async |polls| {
         let orders = Orders::new();
         let is_complete = cut_after(polls, orders.options().connect()).await.is_some();
-        assert_usable(&single(&orders).await).await;
+        assert_usable(&orders.single().await).await;
         is_complete
     })
     .await;
@@ -357,27 +93,4 @@ async fn a_dropped_from_pool_leaves_the_pool_usable() {
     .await;
 
     assert_usable(&SqliteStore::from_pool(pool).await.unwrap()).await;
-}
-
-/// D11: a store whose closing was cut off works or says that it is closed, and can be closed again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_close_can_be_repeated() {
-    let orders = Orders::new();
-    orders.store().await;
-
-    cut_everywhere(async |polls| {
-        let store = single(&orders).await;
-        assert_usable(&store).await;
-        let is_complete = cut_after(polls, store.close()).await.is_some();
-
-        if let Err(error) = store.take(take(10)).await {
-            assert!(error.to_string().contains("the store is closed"), "{error}");
-        }
-        timeout(PATIENCE, store.close()).await.expect("it is closed");
-        assert!(store.pool().is_closed() && store.take(take(10)).await.is_err());
-        is_complete
-    })
-    .await;
-
-    assert_usable(&single(&orders).await).await;
 }
