@@ -49,12 +49,15 @@ pub enum AnyStore {
 /// # use pillarbox_any::AnyTx;
 /// # async fn example(tx: &mut AnyTx) -> Result<(), sqlx::Error> {
 /// match tx {
+///     # #[cfg(feature = "sqlite")]
 ///     AnyTx::Sqlite(tx) => {
 ///         sqlx::query("INSERT INTO orders (id) VALUES (?1)").bind(17).execute(&mut **tx).await?;
 ///     }
+///     # #[cfg(feature = "postgres")]
 ///     AnyTx::Postgres(tx) => {
 ///         sqlx::query("INSERT INTO orders (id) VALUES ($1)").bind(17).execute(&mut **tx).await?;
 ///     }
+///     # #[cfg(feature = "mysql")]
 ///     AnyTx::MySql(tx) => {
 ///         sqlx::query("INSERT INTO orders (id) VALUES (?)").bind(17).execute(&mut **tx).await?;
 ///     }

@@ -26,8 +26,11 @@
 //! # outbox.close().await;
 //! # Ok(())
 //! # }
+//! # #[cfg(feature = "sqlite")]
+//! # {
 //! # let directory = tempfile::tempdir().unwrap();
 //! # tokio::runtime::Runtime::new().unwrap().block_on(example(directory.path())).unwrap();
+//! # }
 //! ```
 //!
 //! | URL | database | feature |
