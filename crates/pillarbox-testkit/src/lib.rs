@@ -13,6 +13,7 @@
 //! - [`partition_vectors`] has keys and the partitions that they belong to.
 //! - [`servers`] runs all of that on real servers, and says by name what it could not run.
 //! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
+//! - [`statements`] counts what is sent to a database.
 
 pub mod acceptance;
 pub mod adapters;
@@ -25,3 +26,4 @@ pub mod partition_vectors;
 pub mod paused;
 pub mod servers;
 pub mod sim;
+pub mod statements;

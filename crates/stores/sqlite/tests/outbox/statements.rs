@@ -1,7 +1,6 @@
 //! What a whole outbox costs in statements on its tables, counted by what the driver logs.
 
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::store::TxStore;
@@ -9,57 +8,15 @@ use pillarbox::{
     BoxFuture, Clock, Delivery, Event, GLOBAL, ListenerError, MemorySink, Runtime, SystemClock, Timestamp,
 };
 use pillarbox_sqlite::SqliteStore;
-use tracing::Instrument;
-use tracing::field::{Field, Visit};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use tracing_subscriber::registry::LookupSpan;
+use pillarbox_testkit::statements;
 
 use crate::stage::{SqliteStage, placed};
 
-static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Keeps every statement. The driver logs on threads of its own, so this is for the whole process; tests tell
-/// their statements apart by the prefix of their tables, or by the span that they ran in. (The driver does not
-/// log BEGIN and COMMIT.)
-struct Statements;
-
-impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Statements {
-    fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
-        if event.metadata().target() == "sqlx::query" {
-            let span = context.lookup_current().map_or("", |span| span.name());
-            let mut text = Text(format!("{span}: "));
-            event.record(&mut text);
-            LOGGED.lock().unwrap().push(text.0);
-        }
-    }
-}
-
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if ["summary", "db.statement"].contains(&field.name()) {
-            write!(self.0, "{value:?}").unwrap();
-        }
-    }
-}
-
 async fn counted(prefix: &str) -> SqliteStage {
-    static LISTEN: Once = Once::new();
-    LISTEN.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
-    });
+    statements::keep();
     let stage = SqliteStage::with(|options| options.prefix(prefix)).await;
-    statements(prefix);
+    statements::with(prefix);
     stage
-}
-
-/// The statements on tables with this prefix, or in the span of this name, since the last call.
-fn statements(name: &str) -> Vec<String> {
-    let mut logged = LOGGED.lock().unwrap();
-    let (ours, others) = logged.drain(..).partition(|sql| sql.contains(name));
-    *logged = others;
-    ours
 }
 
 fn orders(count: usize) -> impl Iterator<Item = Event> {
@@ -92,7 +49,7 @@ async fn drained_event_costs_a_twentieth_of_a_statement() {
     let mut tx = stage.store.begin().await.unwrap();
     stage.store.insert(&mut tx, &events, None).await.unwrap();
     SqliteStore::commit(tx).await.unwrap();
-    statements("drained_");
+    statements::with("drained_");
     let (seen, mut all_seen) = tokio::sync::watch::channel(0);
 
     let listener = move |_: Delivery| {
@@ -111,7 +68,7 @@ async fn drained_event_costs_a_twentieth_of_a_statement() {
     outbox.close().await;
 
     assert_eq!(outbox.counts().done, EVENTS as u64);
-    let used = statements("drained_").len();
+    let used = statements::with("drained_").len();
     assert!((1..=EVENTS / 20).contains(&used), "{used} statements for {EVENTS} events");
 }
 
@@ -131,14 +88,14 @@ async fn idle_outbox_reads_no_table() {
 
     tokio::time::sleep(Duration::from_millis(200)).await;
 
-    assert_eq!(statements("idle_"), [""; 0]);
+    assert_eq!(statements::with("idle_"), [""; 0]);
     outbox.close().await;
 }
 
 /// Waits until the first looks at the file are over.
 async fn settle_down(prefix: &str) {
     tokio::time::sleep(Duration::from_millis(100)).await;
-    statements(prefix);
+    statements::with(prefix);
 }
 
 /// W2: inside the user's transaction there is one INSERT for up to 500 events, and nothing else on any table.
@@ -155,8 +112,7 @@ async fn write_of_500_events_is_one_statement_in_the_transaction() {
         sqlx::query("SELECT 'a statement of the user'").execute(&mut *tx).await.unwrap();
         tx.commit().await.unwrap();
     };
-    transaction.instrument(tracing::info_span!("in_the_transaction")).await;
-    let inside = statements("in_the_transaction");
+    let ((), inside) = statements::counted(transaction).await;
     outbox.close().await;
 
     assert_eq!(inside.len(), 2, "{inside:?}");

@@ -1,7 +1,5 @@
 //! How many statements things cost, counted by what the driver logs.
 
-use std::fmt::Write as _;
-use std::sync::{Mutex, Once};
 use std::time::Duration;
 
 use crate::orders::{LONG, Orders, order_placed, take};
@@ -10,41 +8,7 @@ use pillarbox::store::{
     Birth, DoneRows, EventStore, Outcome, Owner, Settlement, Taken, Token, TxStore, WakeUp,
 };
 use pillarbox_sqlite::SqliteStore;
-use tracing::field::{Field, Visit};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-
-static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Keeps the text of every statement. The driver logs on threads of its own, so this is for the whole process;
-/// tests tell their statements apart by the prefix of their tables.
-struct Statements;
-
-impl<S: tracing::Subscriber> Layer<S> for Statements {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        if event.metadata().target() == "sqlx::query" {
-            let mut text = Text::default();
-            event.record(&mut text);
-            LOGGED.lock().unwrap().push(text.0);
-        }
-    }
-}
-
-#[derive(Default)]
-struct Text(String);
-
-impl Visit for Text {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if ["summary", "db.statement"].contains(&field.name()) {
-            self.0.push_str(value);
-        }
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if ["summary", "db.statement"].contains(&field.name()) {
-            write!(self.0, "{value:?}").unwrap();
-        }
-    }
-}
+use pillarbox_testkit::statements;
 
 /// A store whose statements are counted.
 struct Counted {
@@ -55,10 +19,7 @@ struct Counted {
 
 impl Counted {
     async fn new(prefix: &'static str) -> Self {
-        static LISTEN: Once = Once::new();
-        LISTEN.call_once(|| {
-            tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
-        });
+        statements::keep();
         let orders = Orders::new();
         let store = orders.options().prefix(prefix).connect().await.unwrap();
         store.migrate().await.unwrap();
@@ -69,10 +30,7 @@ impl Counted {
 
     /// The statements on the outbox since the last call.
     fn statements(&self) -> Vec<String> {
-        let mut logged = LOGGED.lock().unwrap();
-        let (ours, others) = logged.drain(..).partition(|sql| sql.contains(self.prefix));
-        *logged = others;
-        ours
+        statements::with(self.prefix)
     }
 }
 
@@ -185,10 +143,7 @@ const ALONE: &str = "PILLARBOX_TEST_ALONE";
 
 /// How many looks at the file were logged since the last call.
 fn looks() -> usize {
-    let mut logged = LOGGED.lock().unwrap();
-    let all = logged.len();
-    logged.retain(|sql| !sql.contains("data_version"));
-    all - logged.len()
+    statements::with("data_version").len()
 }
 
 /// P5: an idle file is looked at no more than every 5 ms.
