@@ -138,6 +138,17 @@ pub async fn delay_may_be_very_long(harness: &impl StoreHarness) {
     assert!(claim(harness, 10).await.events.is_empty());
 }
 
+/// V8: a delay that no database can count is a very long one.
+pub async fn endless_delay_is_very_long(harness: &impl StoreHarness) {
+    let event = reminder().deliver_after(Duration::MAX).build().unwrap();
+
+    write(harness, std::slice::from_ref(&event)).await;
+
+    assert!(claim(harness, 10).await.events.is_empty());
+    let row = stored(harness, event.id()).await;
+    assert!(row.due_at.saturating_since(row.created_at) > Duration::from_secs(100 * 365 * 86_400));
+}
+
 /// V8: a point in time is stored as it was given, and nothing is taken before it.
 pub async fn event_is_not_taken_before_its_point_in_time(harness: &impl StoreHarness) {
     let event = order_placed_available_at("order-17", FAR_AHEAD + 1);

@@ -36,6 +36,17 @@ pub async fn purge_keeps_events_that_were_done_recently(harness: &impl StoreHarn
     assert_eq!(exist(harness, &[event]).await.len(), 1);
 }
 
+/// S9: a retention time that is longer than any database can count keeps everything.
+pub async fn endless_retention_deletes_nothing(harness: &impl StoreHarness) {
+    let events = deliver(harness, 3).await;
+    bury_many(harness, 2).await;
+
+    let deleted = purge(harness, Duration::MAX, true).await;
+
+    assert_eq!(deleted, 0);
+    assert_eq!(exist(harness, &events).await.len(), 3);
+}
+
 /// S9: pending events stay: new, leased, retried and set aside.
 pub async fn purge_leaves_pending_events(harness: &impl StoreHarness) {
     let events = ["order-1", "order-2", "order-3"].map(order_placed);

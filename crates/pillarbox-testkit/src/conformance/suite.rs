@@ -47,6 +47,7 @@ macro_rules! conformance_list {
                 birth_with_too_long_a_lease_is_refused
                 delayed_event_is_not_taken_before_its_time
                 delay_may_be_very_long
+                endless_delay_is_very_long
                 event_is_not_taken_before_its_point_in_time
                 delay_that_has_passed_is_none
                 taken_event_has_no_schedule
@@ -78,6 +79,7 @@ macro_rules! conformance_list {
                 leased_event_is_taken_by_nobody
                 take_records_start_and_owner
                 recent_events_are_skipped
+                endless_skip_takes_nothing
                 undecodable_row_disturbs_no_other
                 undecodable_row_can_be_settled
                 take_with_too_long_a_lease_is_refused
@@ -157,6 +159,7 @@ macro_rules! conformance_list {
             purges {
                 purge_deletes_old_done_events
                 purge_keeps_events_that_were_done_recently
+                endless_retention_deletes_nothing
                 purge_leaves_pending_events
                 purge_leaves_dead_events
                 purge_deletes_dead_events_if_asked
@@ -166,6 +169,7 @@ macro_rules! conformance_list {
             }
             wake_ups {
                 write_elsewhere_wakes
+                write_elsewhere_wakes_all_who_wait
                 write_elsewhere_is_not_missed
                 write_elsewhere_is_taken_here
             }

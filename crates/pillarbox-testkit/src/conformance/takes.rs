@@ -187,6 +187,17 @@ pub async fn recent_events_are_skipped(harness: &impl StoreHarness) {
     assert_eq!(claim(harness, 10).await.events.len(), 2);
 }
 
+/// P1: who skips events for longer than any database can count takes none, and learns that they grow older.
+pub async fn endless_skip_takes_nothing(harness: &impl StoreHarness) {
+    write(harness, &[order_placed("order-17"), order_placed_available_at("order-18", 1)]).await;
+
+    let skipping = Take { skip_recent: Duration::MAX, ..take(10) };
+    let batch = harness.store().take(skipping).await.unwrap();
+
+    assert!(batch.events.is_empty());
+    assert!(batch.next_due_in.is_none_or(|wait| wait > LONG), "{:?}", batch.next_due_in);
+}
+
 /// P3: a row that cannot be decoded is handed out with its id and a reason, and disturbs no other.
 pub async fn undecodable_row_disturbs_no_other(harness: &impl StoreHarness) {
     let events = [1, 2, 3].map(|at| order_placed_available_at(&format!("order-{at}"), at));

@@ -26,6 +26,24 @@ pub async fn write_elsewhere_wakes(harness: &impl StoreHarness) {
     timeout(PATIENCE, waiting).await.expect("it is woken").unwrap();
 }
 
+/// P5: each commit wakes all other processes that wait, and not only one of them.
+pub async fn write_elsewhere_wakes_all_who_wait(harness: &impl StoreHarness) {
+    let (Some(writer), Some(other)) = (harness.elsewhere().await, harness.elsewhere().await) else { return };
+
+    for order in ["order-1", "order-2", "order-3"] {
+        let waiting = [harness.store(), &other].map(|store| {
+            let store = Arc::clone(store);
+            tokio::spawn(async move { store.changed().await })
+        });
+
+        write_on(&*writer, order_placed(order)).await;
+
+        for woken in waiting {
+            timeout(PATIENCE, woken).await.expect("it is woken").unwrap();
+        }
+    }
+}
+
 /// P5: an event that another process committed while nobody waited wakes the next one that does.
 pub async fn write_elsewhere_is_not_missed(harness: &impl StoreHarness) {
     let Some(elsewhere) = harness.elsewhere().await else { return };

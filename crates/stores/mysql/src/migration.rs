@@ -127,7 +127,7 @@ async fn create_schema(connection: &mut MySqlConnection, names: &Names) -> Resul
     let exists = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?";
     let exists: i64 = sqlx::query_scalar(exists).bind(schema).fetch_one(&mut *connection).await?;
     if exists == 0 {
-        let create = format!("CREATE DATABASE IF NOT EXISTS {schema} CHARACTER SET utf8mb4");
+        let create = format!("CREATE DATABASE IF NOT EXISTS `{schema}` CHARACTER SET utf8mb4");
         sqlx::raw_sql(AssertSqlSafe(create)).execute(connection).await?;
     }
     Ok(())

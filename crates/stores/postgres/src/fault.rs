@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox::store::{CommitError, StoreError};
-use pillarbox_sql::Names;
+use pillarbox_sql::{Names, quoted};
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgSeverity};
 
 /// The database that the words are about. It knows no password.
@@ -102,13 +102,22 @@ impl Place {
         unavailable(reason, error)
     }
 
+    /// A migration that was undone because others had locked what it changes.
+    pub(crate) fn migration_locked_out(&self, error: StoreError) -> StoreError {
+        let reason = format!(
+            "the migration of `{self}` waited too long for a lock, and nothing was changed; end transactions that use the outbox's tables, or raise `lock_timeout`, and migrate again"
+        );
+        StoreError::Unavailable { reason, source: Some(Box::new(error)) }
+    }
+
     /// The server names the object; what to give for it is known.
     fn missing_privilege(&self, text: &str, error: sqlx::Error) -> StoreError {
         let Self { user, names, .. } = self;
         let [event, meta, numbers] = ["outbox_event", "outbox_meta", "outbox_event_seq_seq"];
         let is_about = |name: &str| text.contains(&format!("{}{name}", names.prefix()));
+        let role = quoted(user);
         let grant =
-            |privileges: &str, name: &str| format!("`GRANT {privileges} ON {} TO {user}`", names.table(name));
+            |privileges: &str, name: &str| format!("`GRANT {privileges} ON {} TO {role}`", names.table(name));
         let grants = if is_about(meta) {
             format!("{} (a relay with a name needs INSERT and UPDATE too)", grant("SELECT", meta))
         } else if is_about(numbers) {
@@ -120,8 +129,8 @@ impl Place {
                 grant("SELECT, UPDATE, DELETE", event)
             )
         } else {
-            let schema = names.schema().unwrap_or("public");
-            format!("`GRANT USAGE ON SCHEMA {schema} TO {user}`, and CREATE to who migrates")
+            let schema = names.schema_in_sql().unwrap_or("public".into());
+            format!("`GRANT USAGE ON SCHEMA {schema} TO {role}`, and CREATE to who migrates")
         };
         refused(format!("the role `{user}` lacks a privilege on `{self}`; give {grants}"), error)
     }

@@ -18,7 +18,7 @@ use crate::fault::{self, Place};
 const ASK_AFTER: Duration = Duration::from_secs(1);
 
 /// Time for the server's own limits to be heard of, before a silent connection is given up.
-const GRACE: Duration = Duration::from_secs(5);
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// How often a statement is tried that others stood in the way of.
 const TRIES: u32 = 3;
@@ -38,6 +38,10 @@ pub(crate) struct Line {
     pub(crate) connect_timeout: Duration,
     pub(crate) statement_timeout: Duration,
     pub(crate) lock_timeout: Duration,
+    /// [`GRACE`], unless a test has no time for it.
+    pub(crate) grace: Duration,
+    /// How often one who migrates is looked after.
+    pub(crate) watch_every: Duration,
     /// Whether this database was found fit for an outbox.
     pub(crate) is_proved: AtomicBool,
 }
@@ -56,9 +60,9 @@ impl Line {
         if self.is_proved.load(Ordering::Relaxed) { for_now(error) } else { error }
     }
 
-    /// How long a step may take before its connection counts as lost.
+    /// How long a statement may take before its connection counts as lost.
     fn patience(&self) -> Duration {
-        self.statement_timeout.saturating_add(GRACE)
+        self.statement_timeout.saturating_add(self.grace)
     }
 
     fn settings(&self, also: &str) -> String {
@@ -68,8 +72,29 @@ impl Line {
 }
 
 /// 0 would switch a limit off.
-fn milliseconds(limit: Duration) -> String {
+pub(crate) fn milliseconds(limit: Duration) -> String {
     limit.as_millis().clamp(1, i32::MAX as u128).to_string()
+}
+
+/// How the statements of a step belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Each commits by itself.
+    Apart,
+    /// All are one transaction.
+    Together,
+    /// All are one transaction, which may take as long as it takes.
+    Patiently,
+}
+
+impl Manner {
+    /// What `work` answers, or why nobody waits for it any longer.
+    async fn limit<T>(self, line: &Line, work: impl Future<Output = T>) -> Result<T, Duration> {
+        match self {
+            Self::Patiently => Ok(work.await),
+            Self::Apart | Self::Together => timeout(line.patience(), work).await.map_err(|_| line.patience()),
+        }
+    }
 }
 
 /// One connection, opened when it is needed, behind a gate that lets one step in at a time.
@@ -105,12 +130,12 @@ impl Lane {
         }
     }
 
-    /// Runs statements, together in one transaction or each by itself.
-    pub(crate) async fn run<T, W>(&self, line: &Line, together: bool, work: W) -> Result<T, StoreError>
+    /// Runs the statements of one step.
+    pub(crate) async fn run<T, W>(&self, line: &Line, manner: Manner, work: W) -> Result<T, StoreError>
     where
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
     {
-        let _turn = match timeout(line.patience(), self.gate.acquire()).await {
+        let _turn = match manner.limit(line, self.gate.acquire()).await {
             Ok(Ok(turn)) => turn,
             Ok(Err(_)) => return Err(StoreError::unavailable("the store is closed")),
             Err(_) => return Err(StoreError::unavailable("earlier steps of this process take too long")),
@@ -119,8 +144,8 @@ impl Lane {
         loop {
             let connected = self.connection(line).await;
             let mut connection = connected.map_err(|error| line.excuse(error))?;
-            let attempt = self.attempt(&mut connection, together, &work);
-            match timeout(line.patience(), attempt).await {
+            let attempt = self.attempt(&mut connection, manner, &work);
+            match manner.limit(line, attempt).await {
                 Ok(Ok(value)) => {
                     self.park(connection);
                     return Ok(value);
@@ -133,7 +158,7 @@ impl Lane {
                     }
                     tries += 1;
                 }
-                Err(_) => return Err(line.place.silent(line.patience())),
+                Err(patience) => return Err(line.place.silent(patience)),
             }
         }
     }
@@ -141,16 +166,16 @@ impl Lane {
     async fn attempt<T, W>(
         &self,
         connection: &mut PgConnection,
-        together: bool,
+        manner: Manner,
         work: &W,
     ) -> Result<T, sqlx::Error>
     where
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
     {
-        let mut tx = match (self.is_pooled, together) {
+        let mut tx = match (self.is_pooled, manner) {
             (true, _) => connection.begin_with(self.prelude.clone()).await?,
-            (false, true) => connection.begin().await?,
-            (false, false) => return work(connection).await,
+            (false, Manner::Together | Manner::Patiently) => connection.begin().await?,
+            (false, Manner::Apart) => return work(connection).await,
         };
         let value = work(&mut tx).await?;
         tx.commit().await?;

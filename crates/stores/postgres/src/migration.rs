@@ -1,5 +1,7 @@
 //! The versions of the outbox tables.
 
+mod watch;
+
 use std::sync::Arc;
 
 use pillarbox::store::StoreError;
@@ -8,6 +10,8 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 use crate::PostgresStore;
+use crate::fault;
+use crate::lane::{Manner, milliseconds};
 use crate::statements::QUALIFIED;
 use crate::store::Inner;
 
@@ -21,43 +25,52 @@ const NEWEST: u32 = MIGRATIONS.len() as u32;
 /// which a pooler might share.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7308324466019300722)";
 
-/// The SQL that brings an empty database to the newest version, for tools that run migrations: one transaction,
-/// to be run as a whole. It creates the schema if `names` has one.
+/// What who reads the printed migrations has to know.
+const IN_ONE_TRANSACTION: &str = "-- To be run in one transaction: tools that run migrations open it, `psql` does with --single-transaction.\n\n";
+
+/// The SQL that brings an empty database to the newest version, for tools that run migrations.
+///
+/// To be run as a whole and in one transaction, which it neither begins nor ends: Flyway, Liquibase and sqlx-cli do
+/// that themselves, `psql` with `--single-transaction`. It creates the schema if `names` has one.
 pub fn migrations_sql(names: &Names) -> String {
-    let schema = names.schema().map(|schema| format!("CREATE SCHEMA IF NOT EXISTS {schema};\n\n"));
-    let tables: String = steps(names, 0).map(|step| format!("{step}\n")).collect();
-    format!("BEGIN;\n\n{}{tables}COMMIT;\n", schema.unwrap_or_default())
+    let names = names.quoted();
+    let schema = names.schema_in_sql().map(|schema| format!("CREATE SCHEMA IF NOT EXISTS {schema};\n\n"));
+    let tables: Vec<String> = steps(&names, 0).collect();
+    format!("{IN_ONE_TRANSACTION}{}{}", schema.unwrap_or_default(), tables.join("\n"))
 }
 
 /// The migrations behind version `found`, each with the version that it makes.
 fn steps(names: &Names, found: u32) -> impl Iterator<Item = String> {
-    let meta = names.table("outbox_meta");
+    let set_version = names.fill(include_str!("migration/set_version.sql"), &QUALIFIED);
     MIGRATIONS.iter().zip(1..).skip(found as usize).map(move |(migration, version)| {
-        let filled = names.fill(migration, &QUALIFIED);
-        format!(
-            "{}\nINSERT INTO {meta} (name, value)\nVALUES ('schema_version', '{version}')\nON CONFLICT (name) DO UPDATE SET value = excluded.value;\n",
-            filled.as_str()
-        )
+        let (tables, set_version) = (names.fill(migration, &QUALIFIED), set_version.as_str());
+        format!("{}\n{}", tables.as_str(), set_version.replace("'0'", &format!("'{version}'")))
     })
 }
 
 /// Applies what is missing in one transaction, and returns the version that results.
 pub(crate) async fn migrate(store: &PostgresStore) -> Result<u32, StoreError> {
     let inner = Arc::clone(&store.inner);
-    let migrated = store.step(
+    let migrated = store.steps(
         |inner| &inner.operating,
-        true,
+        Manner::Patiently,
         move |connection| {
             let inner = Arc::clone(&inner);
-            Box::pin(async move { apply(&inner, connection).await })
+            Box::pin(async move { apply_watched(&inner, connection).await })
         },
     );
-    match migrated.await? {
-        Migrated::To(version) => Ok(version),
-        Migrated::Newer(found) => Err(newer(found)),
-        Migrated::NoSchema(schema) => Err(refusal(format!(
-            "there is no schema `{schema}`, and this role may not create it; let its owner run `CREATE SCHEMA {schema}`"
+    match migrated.await {
+        Ok(Migrated::To(version)) => Ok(version),
+        Ok(Migrated::Newer(found)) => Err(newer(found)),
+        Ok(Migrated::NoSchema) => Err(refusal(format!(
+            "there is no schema `{}`, and this role may not create it; let its owner run `{}`",
+            store.names().schema().unwrap_or_default(),
+            create_schema(store.names())
         ))),
+        Err(error) if fault::is_lock_timeout(&error) => {
+            Err(store.inner.line.place.migration_locked_out(error))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -65,7 +78,17 @@ pub(crate) async fn migrate(store: &PostgresStore) -> Result<u32, StoreError> {
 enum Migrated {
     To(u32),
     Newer(u32),
-    NoSchema(String),
+    NoSchema,
+}
+
+/// Applies what is missing, for as long as its session lives.
+async fn apply_watched(inner: &Inner, connection: &mut PgConnection) -> Result<Migrated, sqlx::Error> {
+    let session = sqlx::query_scalar("SELECT pg_backend_pid()").persistent(false);
+    let session: i32 = session.fetch_one(&mut *connection).await?;
+    tokio::select! {
+        migrated = apply(inner, connection) => migrated,
+        () = watch::watch(inner, session) => Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionAborted.into())),
+    }
 }
 
 async fn apply(inner: &Inner, connection: &mut PgConnection) -> Result<Migrated, sqlx::Error> {
@@ -73,16 +96,18 @@ async fn apply(inner: &Inner, connection: &mut PgConnection) -> Result<Migrated,
     // Building an index on a large table takes its time, and so does waiting for another who does.
     connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0").await?;
     connection.execute(LOCK).await?;
-    if let Some(schema) = names.schema()
-        && !ensure_schema(inner, connection, schema).await?
-    {
-        return Ok(Migrated::NoSchema(schema.to_owned()));
+    // Behind one who waits for a table everybody else waits, so that must not be for long.
+    let lock_timeout = milliseconds(inner.line.lock_timeout);
+    connection.execute(AssertSqlSafe(format!("SET LOCAL lock_timeout = {lock_timeout}"))).await?;
+    if !ensure_schema(connection, names).await? {
+        return Ok(Migrated::NoSchema);
     }
     let found = found(inner, connection).await?.unwrap_or(0);
     if found > NEWEST {
         return Ok(Migrated::Newer(found));
     }
-    for step in steps(names, found) {
+    for (step, version) in steps(names, found).zip(found + 1..) {
+        tracing::info!(database = %inner.line.place, version, of = NEWEST, "migrating the outbox");
         connection.execute(sqlx::raw_sql(AssertSqlSafe(step))).await?;
     }
     if found < NEWEST {
@@ -93,19 +118,18 @@ async fn apply(inner: &Inner, connection: &mut PgConnection) -> Result<Migrated,
 
 /// Creates the schema if it does not exist; false if the role may not. (`IF NOT EXISTS` asks for the privilege
 /// even if the schema is there.)
-async fn ensure_schema(
-    inner: &Inner,
-    connection: &mut PgConnection,
-    schema: &str,
-) -> Result<bool, sqlx::Error> {
-    let look = "SELECT to_regnamespace($1) IS NOT NULL, has_database_privilege(current_database(), 'CREATE')";
-    let row =
-        sqlx::query(look).bind(schema).persistent(!inner.line.pooled).fetch_one(&mut *connection).await?;
-    let (exists, may_create): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-    if !exists && may_create {
-        connection.execute(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).await?;
+async fn ensure_schema(connection: &mut PgConnection, names: &Names) -> Result<bool, sqlx::Error> {
+    let Some(schema) = names.schema() else { return Ok(true) };
+    let look = sqlx::query_as(include_str!("migration/schema.sql")).bind(schema).persistent(false);
+    let (is_there, may_be_created): (bool, bool) = look.fetch_one(&mut *connection).await?;
+    if !is_there && may_be_created {
+        connection.execute(AssertSqlSafe(create_schema(names))).await?;
     }
-    Ok(exists || may_create)
+    Ok(is_there || may_be_created)
+}
+
+fn create_schema(names: &Names) -> String {
+    format!("CREATE SCHEMA {}", names.schema_in_sql().unwrap_or_default())
 }
 
 /// The version of the tables, asked for inside a transaction, which a missing table must not fail.

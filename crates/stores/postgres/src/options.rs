@@ -14,7 +14,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::PostgresStore;
 use crate::fault::Place;
-use crate::lane::{Lane, Line};
+use crate::lane::{GRACE, Lane, Line};
 use crate::statements::Statements;
 use crate::store::Inner;
 use crate::take::Looks;
@@ -22,6 +22,9 @@ use crate::wake::Hints;
 
 /// A pooled connection that was not used for this long is asked whether it is still there.
 const ASK_AFTER: Duration = Duration::from_secs(1);
+
+/// How often one who migrates is looked after.
+const WATCH_EVERY: Duration = Duration::from_secs(10);
 
 /// How a [`PostgresStore`] connects; made by [`PostgresStore::options`] or [`PostgresStore::options_of_pool`].
 ///
@@ -47,6 +50,8 @@ pub struct PostgresOptions {
     connect_timeout: Duration,
     statement_timeout: Duration,
     lock_timeout: Duration,
+    grace: Duration,
+    watch_every: Duration,
 }
 
 /// Where connections come from.
@@ -76,13 +81,15 @@ impl PostgresOptions {
             connect_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(5),
+            grace: GRACE,
+            watch_every: WATCH_EVERY,
         }
     }
 
     /// The schema that the outbox tables are in.
     ///
-    /// ASCII letters, digits and underscores, no digit first, at most 32 of them. PostgreSQL takes capital
-    /// letters for small ones.
+    /// ASCII letters, digits and underscores, no digit first, at most 32 of them. It is taken as it is written:
+    /// `Orders` is not `orders`, and has to be quoted in SQL of yours; so has a reserved word like `order`.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = Some(schema.into());
         self
@@ -128,15 +135,24 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a statement of the store's own may take; yours are not limited by it.
+    /// How long a statement of the store's own may take; neither yours nor those of
+    /// [`migrate`](PostgresStore::migrate) are limited by it.
     pub fn statement_timeout(mut self, statement_timeout: Duration) -> Self {
         self.statement_timeout = statement_timeout;
         self
     }
 
-    /// How long a statement of the store's own waits for a row or table that others have locked.
+    /// How long a statement of the store's own waits for a row or table that others have locked; in a migration too.
     pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
         self.lock_timeout = lock_timeout;
+        self
+    }
+
+    /// How long after a time limit of the server the store waits for its answer, and how often it looks after a
+    /// migration; for tests that have no time.
+    #[doc(hidden)]
+    pub fn paces(mut self, grace: Duration, watch_every: Duration) -> Self {
+        (self.grace, self.watch_every) = (grace, watch_every);
         self
     }
 
@@ -145,7 +161,7 @@ impl PostgresOptions {
     /// Fails if the server is a standby or lets nobody write (`default_transaction_read_only`), if its encoding is
     /// not UTF-8, or if it is older than PostgreSQL 15.
     pub async fn connect(self) -> Result<PostgresStore, StoreError> {
-        let names = Names::new(self.schema.as_deref(), &self.prefix)?;
+        let names = Names::new(self.schema.as_deref(), &self.prefix)?.quoted();
         let options = self.connect_options()?;
         let line = Line {
             place: Place::new(&options, names),
@@ -154,10 +170,12 @@ impl PostgresOptions {
             connect_timeout: self.connect_timeout,
             statement_timeout: self.statement_timeout,
             lock_timeout: self.lock_timeout,
+            grace: self.grace,
+            watch_every: self.watch_every,
             is_proved: AtomicBool::new(false),
         };
         let (pool, owns_pool) = self.pool(&line.options)?;
-        let store = PostgresStore { inner: assemble(line, pool, owns_pool, self.wake_up).into() };
+        let store = PostgresStore::new(assemble(line, pool, owns_pool, self.wake_up).into());
         match store.first_look().await {
             Ok(()) => {
                 store.inner.line.is_proved.store(true, Ordering::Relaxed);
@@ -220,7 +238,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
         operating: Lane::new(&line, ""),
-        hints: wake_up.then(Hints::new),
+        hints: wake_up.then(Hints::default),
         looks: Looks::default(),
         locks: KnownLocks::default(),
         line,

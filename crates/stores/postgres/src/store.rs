@@ -10,13 +10,13 @@ use sqlx::SqlStr;
 use sqlx::postgres::{PgArguments, PgConnection, PgPool, Postgres};
 
 use crate::PostgresOptions;
-use crate::lane::{Lane, Line};
+use crate::lane::{Lane, Line, Manner};
 use crate::migration;
 use crate::statements::Statements;
 use crate::take::Looks;
-use crate::wake::Hints;
+use crate::wake::{Ear, Hints};
 
-/// An outbox in a PostgreSQL database. Clones are handles to one store.
+/// An outbox in a PostgreSQL database. Clones are handles to one store; outboxes on them wake each other.
 ///
 /// It keeps up to five connections of its own, opened when they are needed, beside the pool that
 /// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes, one that settles, one that reads back and
@@ -24,9 +24,9 @@ use crate::wake::Hints;
 ///
 /// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own. The
 /// exception is [`insert`](pillarbox::store::TxStore::insert), which runs on a connection of yours.
-#[derive(Clone)]
 pub struct PostgresStore {
     pub(crate) inner: Arc<Inner>,
+    pub(crate) ear: Arc<Ear>,
 }
 
 /// A statement with its parameters.
@@ -48,6 +48,10 @@ pub(crate) struct Inner {
 }
 
 impl PostgresStore {
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Self { inner, ear: Arc::default() }
+    }
+
     /// Connects to the database at a URL (`postgres://user:password@host:5432/database`) with the defaults of
     /// [`PostgresOptions`]; nothing is migrated.
     ///
@@ -87,7 +91,9 @@ impl PostgresStore {
     /// Brings the outbox tables to the newest version that this program knows, and returns it.
     ///
     /// Creates them if there are none, and the schema too if one was set that does not exist. Several processes
-    /// may do this at once. [`migrations_sql`](crate::migrations_sql) has the same for a tool of yours.
+    /// may do this at once: they wait for each other. It takes as long as it takes, and every ten seconds logs at
+    /// INFO how it goes; but it waits for transactions of others only as long as `lock_timeout` says, then undoes
+    /// everything and says so. [`migrations_sql`](crate::migrations_sql) has the same for a tool of yours.
     pub async fn migrate(&self) -> Result<u32, StoreError> {
         migration::migrate(self).await
     }
@@ -124,7 +130,7 @@ impl PostgresStore {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
     {
-        self.step(lane, false, work).await
+        self.steps(lane, Manner::Apart, work).await
     }
 
     /// Runs statements to their end; in one transaction, if they belong `together`.
@@ -138,8 +144,29 @@ impl PostgresStore {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
     {
+        self.steps(lane, if together { Manner::Together } else { Manner::Apart }, work).await
+    }
+
+    /// Runs statements to their end, in this manner.
+    pub(crate) async fn steps<T, W>(
+        &self,
+        lane: fn(&Inner) -> &Lane,
+        manner: Manner,
+        work: W,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
+    {
         let inner = Arc::clone(&self.inner);
-        to_its_end(async move { lane(&inner).run(&inner.line, together, work).await }).await
+        to_its_end(async move { lane(&inner).run(&inner.line, manner, work).await }).await
+    }
+}
+
+impl Clone for PostgresStore {
+    /// A handle to the same store, which hears what the others announce.
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.inner))
     }
 }
 

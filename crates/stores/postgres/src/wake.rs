@@ -1,6 +1,6 @@
 //! Hearing that another process wrote events, and telling others.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
@@ -21,14 +21,15 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
 impl WakeUp for PostgresStore {
-    /// Completes when another store may have announced events since the last call, and once when LISTEN has been
-    /// set up, at first or again. Never behind a pooler, or if `wake_up` is off.
+    /// Completes when another store, or another clone of this one, may have announced events since the last call,
+    /// and once when LISTEN has been set up, at first or again. Never behind a pooler, or if `wake_up` is off.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             match &self.inner.hints {
                 Some(hints) if !self.inner.line.pooled => {
                     hints.listen(&self.inner);
-                    hints.news.notified().await;
+                    hints.ears().admit(&self.ear);
+                    self.ear.news.notified().await;
                 }
                 _ => std::future::pending().await,
             }
@@ -49,7 +50,7 @@ impl WakeUp for PostgresStore {
 impl PostgresStore {
     async fn notify(&self, hints: &Hints) -> Result<(), StoreError> {
         let Some(channel) = channel(self, hints).await? else { return Ok(()) };
-        let (inner, mark) = (Arc::clone(&self.inner), hints.mark.clone());
+        let (inner, mark) = (Arc::clone(&self.inner), self.ear.mark.clone());
         let notified = self.run(
             |inner| &inner.hot,
             move |connection| {
@@ -77,22 +78,57 @@ async fn channel(store: &PostgresStore, hints: &Hints) -> Result<Option<String>,
     Ok(Some(hints.channel.get_or_init(|| channel).clone()))
 }
 
-/// How a store tells and hears.
-pub(crate) struct Hints {
-    /// What this store's own notifications carry.
+/// What one handle of the store hears.
+pub(crate) struct Ear {
+    /// What its own notifications carry, for which it is not woken.
     mark: String,
-    channel: OnceLock<String>,
     news: Notify,
+}
+
+impl Default for Ear {
+    fn default() -> Self {
+        Self { mark: random_mark(), news: Notify::new() }
+    }
+}
+
+/// How a store tells and hears.
+#[derive(Default)]
+pub(crate) struct Hints {
+    channel: OnceLock<String>,
+    ears: Mutex<Ears>,
     /// Whether the task runs that listens; it ends when this is dropped or says true.
     closed: Mutex<Option<watch::Sender<bool>>>,
 }
 
-impl Hints {
-    /// Nothing is told or heard yet.
-    pub(crate) fn new() -> Self {
-        Self { mark: random_mark(), channel: OnceLock::new(), news: Notify::new(), closed: Mutex::new(None) }
+/// All handles that ever waited.
+#[derive(Default)]
+struct Ears {
+    all: Vec<Weak<Ear>>,
+    /// Whether LISTEN is set up.
+    is_listening: bool,
+}
+
+impl Ears {
+    /// Takes a handle in that asks for the first time. It may have missed something, if others listen already.
+    fn admit(&mut self, ear: &Arc<Ear>) {
+        if self.all.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(ear))) {
+            return;
+        }
+        self.all.retain(|known| known.strong_count() > 0);
+        self.all.push(Arc::downgrade(ear));
+        if self.is_listening {
+            ear.news.notify_one();
+        }
     }
 
+    /// Wakes all but the one that has this mark.
+    fn wake(&self, mark: Option<&str>) {
+        let others = self.all.iter().filter_map(Weak::upgrade).filter(|ear| mark != Some(&ear.mark));
+        others.for_each(|ear| ear.news.notify_one());
+    }
+}
+
+impl Hints {
     /// Starts to listen, if nobody did.
     fn listen(&self, inner: &Arc<Inner>) {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,10 +139,8 @@ impl Hints {
         }
     }
 
-    /// Wakes who waits, and returns what not to wake for.
-    fn pass_on(&self) -> String {
-        self.news.notify_one();
-        self.mark.clone()
+    fn ears(&self) -> MutexGuard<'_, Ears> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops listening for good.
@@ -116,12 +150,20 @@ impl Hints {
     }
 }
 
+/// Does something with the hints of a store; false if the store is gone. It is not held for longer, so that a store
+/// that is dropped ends.
+fn with_hints(store: &Weak<Inner>, work: impl FnOnce(&Hints)) -> bool {
+    let Some(inner) = store.upgrade() else { return false };
+    inner.hints.as_ref().map(work).is_some()
+}
+
 /// Listens until the store is closed or dropped.
 async fn listen(store: Weak<Inner>, mut is_closed: watch::Receiver<bool>) {
     let mut is_failing = false;
     let hear = async {
         loop {
             let Err(error) = hear(&store, &mut is_failing).await else { return };
+            with_hints(&store, |hints| hints.ears().is_listening = false);
             if !std::mem::replace(&mut is_failing, true) {
                 tracing::warn!(%error, "LISTEN is not to be had; events of other processes wait for the poll");
             }
@@ -135,27 +177,28 @@ async fn listen(store: Weak<Inner>, mut is_closed: watch::Receiver<bool>) {
     }
 }
 
-/// Passes notifications of others on, until the connection is lost; `Ok` when the store is gone.
+/// Passes notifications on, until the connection is lost; `Ok` when the store is gone.
 async fn hear(store: &Weak<Inner>, is_failing: &mut bool) -> Result<(), StoreError> {
-    let Some(Ear { place, channel, pool }) = ear(store).await? else { return Ok(()) };
+    let Some(Post { place, channel, pool }) = post(store).await? else { return Ok(()) };
     let fault = |error| place.connect(error);
     let mut listener = PgListener::connect_with(&pool).await.map_err(fault)?;
     listener.eager_reconnect(false);
     listener.listen(&channel).await.map_err(fault)?;
     *is_failing = false;
-    loop {
-        // Not held while it waits, so that a store that is dropped ends.
-        let mark = match store.upgrade() {
-            Some(inner) => inner.hints.as_ref().map(Hints::pass_on),
-            None => None,
-        };
-        let Some(mark) = mark else { return Ok(()) };
-        while next(&mut listener).await.map_err(fault)? == mark {}
+    let mut is_there = with_hints(store, |hints| {
+        let mut ears = hints.ears();
+        ears.is_listening = true;
+        ears.wake(None);
+    });
+    while is_there {
+        let mark = next(&mut listener).await.map_err(fault)?;
+        is_there = with_hints(store, |hints| hints.ears().wake(Some(&mark)));
     }
+    Ok(())
 }
 
 /// Where to listen, and on which connection.
-struct Ear {
+struct Post {
     place: Place,
     channel: String,
     /// Of one connection, and anew for each try: one that died silently would keep its place in it.
@@ -163,15 +206,15 @@ struct Ear {
 }
 
 /// `None` if the store is gone.
-async fn ear(store: &Weak<Inner>) -> Result<Option<Ear>, StoreError> {
+async fn post(store: &Weak<Inner>) -> Result<Option<Post>, StoreError> {
     let Some(inner) = store.upgrade() else { return Ok(None) };
-    let store = PostgresStore { inner };
+    let store = PostgresStore::new(inner);
     let Some(hints) = &store.inner.hints else { return Ok(None) };
     let channel = channel(&store, hints).await?.ok_or(StoreError::NotMigrated)?;
     let line = &store.inner.line;
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(line.connect_timeout);
     let pool = pool.max_lifetime(None).idle_timeout(None).connect_lazy_with(line.options.clone());
-    Ok(Some(Ear { place: line.place.clone(), channel, pool }))
+    Ok(Some(Post { place: line.place.clone(), channel, pool }))
 }
 
 /// The next notification's content. A connection that is silent is asked whether it is still there.

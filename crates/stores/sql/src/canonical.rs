@@ -140,7 +140,11 @@ pub struct Insert {
 impl Insert {
     /// The INSERT into the table that `names` lead to.
     pub fn new(database: Database, names: &Names) -> Self {
-        Self { database, table: names.table("outbox_event") }
+        let table = match database {
+            Database::Postgres => names.quoted().table("outbox_event"),
+            Database::MySql | Database::Sqlite => names.table("outbox_event"),
+        };
+        Self { database, table }
     }
 
     /// Whether `events` need the [`SAVEPOINT`]: they make several statements, and the database goes on after one

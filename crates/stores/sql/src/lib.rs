@@ -22,5 +22,5 @@ pub mod url;
 pub use bind::{check_lease, for_now, micros, refusal, rows};
 pub use events::{chunks, repeated_id};
 pub use locks::KnownLocks;
-pub use names::Names;
+pub use names::{Names, quoted};
 pub use step::{Panicked, Step, to_its_end};

@@ -1,5 +1,6 @@
 //! The names of tables.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pillarbox::store::StoreError;
@@ -11,11 +12,15 @@ const LONGEST: usize = 32;
 /// What every name of ours begins with.
 const OURS: &str = "outbox_";
 
+/// Words that PostgreSQL 15 to 18 does not take for the name of a schema. (MySQL takes every word before a dot.)
+const RESERVED: &str = include_str!("names/reserved.txt");
+
 /// Where the tables of an outbox are: in which schema, and with what before their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     schema: Option<String>,
     prefix: String,
+    is_quoted: bool,
 }
 
 impl Names {
@@ -31,12 +36,23 @@ impl Names {
             }
         }
         check("prefix", prefix)?;
-        Ok(Self { schema: schema.map(str::to_owned), prefix: prefix.to_owned() })
+        Ok(Self { schema: schema.map(str::to_owned), prefix: prefix.to_owned(), is_quoted: false })
+    }
+
+    /// The same names as PostgreSQL has to read them: those that it would take for others stand in double quotes,
+    /// because they have capital letters (which it takes for small ones) or are words of its own.
+    pub fn quoted(&self) -> Self {
+        Self { is_quoted: true, ..self.clone() }
     }
 
     /// The schema, if one was given.
     pub fn schema(&self) -> Option<&str> {
         self.schema.as_deref()
+    }
+
+    /// The schema as it stands in SQL.
+    pub fn schema_in_sql(&self) -> Option<Cow<'_, str>> {
+        self.schema.as_deref().map(|schema| self.in_sql(schema))
     }
 
     /// What stands before the name of every table; may be empty.
@@ -46,17 +62,25 @@ impl Names {
 
     /// The full name of a table, as it stands in SQL: `shop.eu_outbox_event`.
     pub fn table(&self, name: &str) -> String {
-        let prefix = &self.prefix;
-        match &self.schema {
-            Some(schema) => format!("{schema}.{prefix}{name}"),
-            None => format!("{prefix}{name}"),
+        let table = self.prefixed(name);
+        match self.schema_in_sql() {
+            Some(schema) => format!("{schema}.{table}"),
+            None => table,
         }
+    }
+
+    fn prefixed(&self, name: &str) -> String {
+        self.in_sql(&format!("{}{name}", self.prefix)).into_owned()
+    }
+
+    fn in_sql<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        if self.is_quoted { quoted(name) } else { Cow::Borrowed(name) }
     }
 
     /// `sql` with the prefix before every word that begins with `outbox_`, and with the schema before those of
     /// them that are in `qualified`: tables and functions, but not indexes, which follow their table.
     pub fn fill(&self, sql: &'static str, qualified: &[&str]) -> SqlStr {
-        if *self == Self::default() {
+        if self.schema.is_none() && self.prefix.is_empty() {
             return sql.into_sql_str();
         }
         AssertSqlSafe(Arc::<str>::from(self.filled(sql, qualified))).into_sql_str()
@@ -72,7 +96,7 @@ impl Names {
             filled.push_str(before);
             match word {
                 _ if qualified.contains(&word) => filled.push_str(&self.table(word)),
-                _ if word.starts_with(OURS) => filled.extend([&self.prefix, word]),
+                _ if word.starts_with(OURS) => filled.push_str(&self.prefixed(word)),
                 _ => filled.push_str(word),
             }
             rest = after;
@@ -80,6 +104,16 @@ impl Names {
         filled.push_str(rest);
         filled
     }
+}
+
+/// A name as it stands in the SQL of PostgreSQL: in double quotes, unless it means the same without.
+pub fn quoted(name: &str) -> Cow<'_, str> {
+    let is_plain = name.starts_with(|first: char| first == '_' || first.is_ascii_lowercase())
+        && name.chars().all(|character| is_word(character) && !character.is_ascii_uppercase());
+    if is_plain && !RESERVED.lines().any(|word| word == name) {
+        return Cow::Borrowed(name);
+    }
+    Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")))
 }
 
 fn is_word(character: char) -> bool {
@@ -123,6 +157,36 @@ mod tests {
             filled(Some("shop"), "eu_"),
             "CREATE INDEX eu_outbox_event_dead ON shop.eu_outbox_event (seq); SELECT my_outbox_event"
         );
+    }
+
+    /// S6: names that PostgreSQL would take for others stand in quotes, and no others do.
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        let table = |schema, prefix| Names::new(Some(schema), prefix).unwrap().quoted().table("outbox_event");
+
+        assert_eq!(table("shop", "eu_"), "shop.eu_outbox_event");
+        assert_eq!(table("Orders", ""), "\"Orders\".outbox_event");
+        assert_eq!(table("order", "Eu_"), "\"order\".\"Eu_outbox_event\"");
+        let indexes = Names::new(None, "Eu_").unwrap().quoted();
+        assert_eq!(
+            indexes.fill("DROP INDEX outbox_event_dead", &TABLES).as_str(),
+            "DROP INDEX \"Eu_outbox_event_dead\""
+        );
+        assert_eq!(Names::new(Some("Orders"), "").unwrap().table("outbox_event"), "Orders.outbox_event");
+    }
+
+    /// A name of somebody else is quoted whatever is in it.
+    #[test]
+    fn any_name_can_be_quoted() {
+        for (name, expected) in [
+            ("shop", "shop"),
+            ("shop-app", "\"shop-app\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("1st", "\"1st\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(quoted(name), expected);
+        }
     }
 
     /// S6: what could end a name and begin a statement is refused, and the error names it.

@@ -77,6 +77,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
         }
         migrations {
             names_lead_to_outboxes_of_their_own
+            reserved_word_is_a_database
             migrations_at_once_agree
             migration_that_was_cut_off_is_completed
             newer_tables_are_refused

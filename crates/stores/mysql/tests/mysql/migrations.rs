@@ -84,6 +84,18 @@ pub(crate) async fn names_lead_to_outboxes_of_their_own(stage: &MySqlStage) {
     stage.run(&format!("DROP DATABASE {elsewhere}")).await;
 }
 
+/// S6: a word of SQL names a database like any other.
+pub(crate) async fn reserved_word_is_a_database(stage: &MySqlStage) {
+    stage.run("DROP DATABASE IF EXISTS `references`").await;
+    let store = stage.options().schema("references").connect().await.unwrap();
+
+    store.migrate().await.unwrap();
+
+    assert_works(&store).await;
+    store.close().await;
+    stage.run("DROP DATABASE `references`").await;
+}
+
 /// S6: processes that migrate at once all succeed, and agree.
 pub(crate) async fn migrations_at_once_agree(stage: &MySqlStage) {
     empty(stage).await;

@@ -8,7 +8,9 @@ mod cluster;
 mod histories;
 mod hot_path;
 mod isolation;
+mod long_migrations;
 mod migrations;
+mod names;
 mod plans;
 mod pooled;
 mod pooler;
@@ -71,6 +73,11 @@ macro_rules! store_trials {
                 clock_of_the_writer_has_no_say
                 locked_row_is_skipped
             }
+            long_migrations {
+                long_migration_is_waited_for
+                migration_whose_session_ended_is_given_up
+                migration_that_is_locked_out_ends_soon
+            }
             migrations {
                 schema_without_an_outbox_is_not_migrated
                 migrating_again_keeps_the_events
@@ -84,6 +91,11 @@ macro_rules! store_trials {
                 table_has_all_columns
                 shortest_insert_has_defaults
                 missing_partition_is_filled_in
+            }
+            names {
+                names_are_taken_as_they_are_written
+                printed_migrations_have_names_as_they_are_written
+                advice_has_names_as_they_are_written
             }
             plans {
                 statements_use_their_indexes
@@ -126,6 +138,7 @@ macro_rules! store_trials {
             wake_ups {
                 announcements_of_others_wake_each_time
                 own_announcements_wake_others_only
+                clones_wake_each_other_and_not_themselves
                 other_outboxes_do_not_wake
                 plain_notify_wakes
                 outbox_that_is_migrated_later_wakes
@@ -133,6 +146,7 @@ macro_rules! store_trials {
                 lost_listen_is_set_up_again
                 listening_ends_with_its_store
                 commit_reaches_another_process_without_a_poll
+                commit_reaches_another_outbox_on_the_same_store_without_a_poll
                 nothing_is_notified_inside_a_transaction
             }
         )

@@ -7,7 +7,7 @@ use pillarbox_postgres::{Names, PostgresStore, migrations_sql};
 use pillarbox_testkit::conformance::{order_placed, write};
 use pillarbox_testkit::partition_vectors::VECTORS;
 use pillarbox_testkit::servers::unique_name;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::stage::PostgresStage;
 
@@ -125,11 +125,16 @@ pub(crate) async fn schema_that_may_not_be_created_is_named(stage: &PostgresStag
     stage.drop_role(&role).await;
 }
 
-/// S7: the printed migrations make what `migrate` makes, run as a whole by `psql`.
+/// S7: the printed migrations make what `migrate` makes, run as a whole by `psql`; and as a tool runs them that opens
+/// the transaction itself, they are undone with it.
 pub(crate) async fn printed_migrations_equal_migrate(stage: &PostgresStage) {
     let printed = unique_name();
     let sql = migrations_sql(&Names::new(Some(&printed), "").unwrap());
 
+    let mut tool = PgConnection::connect(&stage.url).await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut tool).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.clone())).execute(&mut tool).await.unwrap();
+    sqlx::raw_sql("ROLLBACK").execute(&mut tool).await.unwrap();
     run_by_psql(&stage.url, &sql);
 
     let store = PostgresStore::options(&stage.url).schema(&printed).connect().await.unwrap();
@@ -143,9 +148,11 @@ pub(crate) async fn printed_migrations_equal_migrate(stage: &PostgresStage) {
     stage.execute(format!("DROP SCHEMA {printed} CASCADE")).await;
 }
 
-fn run_by_psql(url: &str, sql: &str) {
+/// Runs SQL as one transaction, as the guide says.
+pub(crate) fn run_by_psql(url: &str, sql: &str) {
     let mut psql = Command::new("psql");
-    psql.args([url, "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]).stdin(Stdio::piped());
+    psql.args([url, "--no-psqlrc", "--quiet", "--single-transaction", "--set", "ON_ERROR_STOP=1"])
+        .stdin(Stdio::piped());
     let mut running = psql.spawn().expect("psql is installed");
     std::io::Write::write_all(&mut running.stdin.take().unwrap(), sql.as_bytes()).unwrap();
     assert!(running.wait().unwrap().success());
@@ -205,7 +212,7 @@ pub(crate) async fn shortest_insert_has_defaults(stage: &PostgresStage) {
         let insert = format!(
             "INSERT INTO outbox_event (event_id, event_type, payload, payload_bytes) VALUES ('order-18', 'OrderPlaced', {wrong})"
         );
-        let refused = sqlx::raw_sql(sqlx::AssertSqlSafe(insert)).execute(&mut connection).await;
+        let refused = sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut connection).await;
         assert!(refused.unwrap_err().as_database_error().unwrap().is_check_violation());
     }
 }

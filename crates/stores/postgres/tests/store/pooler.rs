@@ -14,13 +14,25 @@ use tokio::time::timeout;
 use crate::isolation::{STEPS, WITNESS, levels_of_steps, write_and_take};
 use crate::pooled::PooledStage;
 
+/// A database behind the pooler whose sessions nobody else uses: its URL and its name.
+async fn database(stage: &PooledStage) -> (String, String) {
+    let name = unique_name();
+    stage.execute(format!("CREATE DATABASE {name}")).await;
+    (format!("{}/{name}", stage.url.rsplit_once('/').unwrap().0), name)
+}
+
+async fn drop_database(stage: &PooledStage, name: &str) {
+    stage.execute(format!("DROP DATABASE {name} WITH (FORCE)")).await;
+}
+
 /// S3: without being told, the store says that a pooler mixes up its statements, and what to do about it.
 pub(crate) async fn pooler_that_was_not_told_of_is_named(stage: &PooledStage) {
+    let (url, name) = database(stage).await;
     let mut stores = Vec::new();
     let refused = loop {
-        match PostgresStore::options(&stage.url).schema(&stage.schema).connect().await {
+        match PostgresStore::connect(&url).await {
             Err(error) => break error,
-            Ok(store) => match store.take(take(1)).await {
+            Ok(store) => match store.migrate().await {
                 Err(error) => break error,
                 Ok(_) => stores.push(store),
             },
@@ -31,6 +43,7 @@ pub(crate) async fn pooler_that_was_not_told_of_is_named(stage: &PooledStage) {
     for store in stores {
         store.close().await;
     }
+    drop_database(stage, &name).await;
 }
 
 /// S4: the URL alone can say that there is a pooler.
@@ -108,13 +121,10 @@ pub(crate) async fn missing_tls_is_named(stage: &PooledStage) {
 /// S5, W1: transactions of a store behind a pooler, and all its steps, are READ COMMITTED whatever the database's
 /// default is.
 pub(crate) async fn defaults_of_the_database_are_ignored(stage: &PooledStage) {
-    let name = unique_name();
-    let of_it = |url: &str| format!("{}/{name}", url.rsplit_once('/').unwrap().0);
+    let (url, name) = database(stage).await;
     let serializable = format!("ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'");
-    for sql in [format!("CREATE DATABASE {name}"), serializable] {
-        stage.execute(sql).await;
-    }
-    let store = PostgresStore::options(of_it(&stage.url)).pooled(true).connect().await.unwrap();
+    stage.execute(serializable).await;
+    let store = PostgresStore::options(url).pooled(true).connect().await.unwrap();
     store.migrate().await.unwrap();
 
     let mut tx = store.begin().await.unwrap();
@@ -122,12 +132,13 @@ pub(crate) async fn defaults_of_the_database_are_ignored(stage: &PooledStage) {
     let level: String = level.fetch_one(&mut *tx).await.unwrap();
     PostgresStore::rollback(tx).await.unwrap();
     let (lease, born) = write_and_take(&store).await;
-    let mut user = PgConnection::connect(&of_it(&stage.direct_url)).await.unwrap();
+    let direct_url = format!("{}/{name}", stage.direct_url.rsplit_once('/').unwrap().0);
+    let mut user = PgConnection::connect(&direct_url).await.unwrap();
     user.execute(WITNESS).await.unwrap();
     let levels = levels_of_steps(&store, &mut user, lease, &born).await;
 
     assert_eq!(level, "read committed");
     assert_eq!(levels, STEPS.map(|step| (step, vec!["read committed".to_owned()])));
     store.close().await;
-    stage.execute(format!("DROP DATABASE {name} WITH (FORCE)")).await;
+    drop_database(stage, &name).await;
 }

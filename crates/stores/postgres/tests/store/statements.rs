@@ -20,13 +20,13 @@ use crate::stage::PostgresStage;
 /// Statements, with the span that they ran in.
 static LOGGED: Mutex<Vec<(Option<u64>, String)>> = Mutex::new(Vec::new());
 
-/// Keeps every statement of the process; tests tell theirs apart by the span that they ran in, or by the schema of
+/// Keeps every statement of the process, and what is said of migrations; tests tell theirs apart by the span that they ran in, or by the schema of
 /// their tables. (The driver does not log BEGIN.)
 struct Statements;
 
 impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Statements {
     fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
-        if event.metadata().target() == "sqlx::query" {
+        if KEPT.iter().any(|target| event.metadata().target().starts_with(target)) {
             let span = context.lookup_current().map(|span| span.id().into_u64());
             let mut text = Text::default();
             event.record(&mut text);
@@ -35,19 +35,22 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Statements {
     }
 }
 
+/// The targets of what is kept.
+const KEPT: [&str; 2] = ["sqlx::query", "pillarbox_postgres::migration"];
+
 #[derive(Default)]
 struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if ["summary", "db.statement"].contains(&field.name()) {
+        if ["summary", "db.statement", "message", "waits_for"].contains(&field.name()) {
             write!(self.0, "{value:?}").unwrap();
         }
     }
 }
 
 /// Begins to keep statements.
-fn listen() {
+pub(crate) fn begin_to_keep() {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| {
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
@@ -56,14 +59,15 @@ fn listen() {
 
 /// What `call` answers, and the statements that it took.
 pub(crate) async fn counted<T>(call: impl Future<Output = T>) -> (T, Vec<String>) {
-    listen();
+    begin_to_keep();
     let span = tracing::info_span!("counted");
     let id = span.id().unwrap().into_u64();
     let answer = call.instrument(span).await;
     (answer, taken_out(|span, _| span == Some(id)))
 }
 
-fn taken_out(is_ours: impl Fn(Option<u64>, &str) -> bool) -> Vec<String> {
+/// Those statements that `is_ours` picks by their span and their text; they are forgotten.
+pub(crate) fn taken_out(is_ours: impl Fn(Option<u64>, &str) -> bool) -> Vec<String> {
     let mut logged = LOGGED.lock().unwrap();
     let (ours, others) = logged.drain(..).partition(|(span, sql)| is_ours(*span, sql));
     *logged = others;
@@ -145,7 +149,7 @@ pub(crate) async fn reading_back_is_one_statement(stage: &PostgresStage) {
 /// D12, P5: draining costs at most 0.05 statements per event at batch size 100.
 pub(crate) async fn drained_event_costs_a_twentieth_of_a_statement(stage: &PostgresStage) {
     const EVENTS: usize = 5_000;
-    listen();
+    begin_to_keep();
     write(stage, &orders_placed(EVENTS)).await;
     let (seen, mut all_seen) = tokio::sync::watch::channel(0);
     let listener = move |_: Delivery| {
@@ -170,7 +174,7 @@ pub(crate) async fn drained_event_costs_a_twentieth_of_a_statement(stage: &Postg
 
 /// P5: an outbox with nothing to do sends no statement to a table between two polls.
 pub(crate) async fn idle_outbox_reads_no_table(stage: &PostgresStage) {
-    listen();
+    begin_to_keep();
     let outbox = Outbox::builder(PostgresStore::clone(&stage.store))
         .on_sink(GLOBAL, "OrderPlaced", MemorySink::new())
         .poll_every(Duration::from_secs(3_600))

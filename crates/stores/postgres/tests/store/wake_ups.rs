@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::stage::PostgresStage;
 
 /// Far more than a wake-up takes.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What nobody waits for: the tests rely on NOTIFY.
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -53,6 +53,27 @@ pub(crate) async fn own_announcements_wake_others_only(stage: &PostgresStage) {
 
     assert_woken(&other).await;
     assert_asleep(&store).await;
+}
+
+/// P5: clones of one store wake each other, each time, and not themselves.
+pub(crate) async fn clones_wake_each_other_and_not_themselves(stage: &PostgresStage) {
+    let first = listening(stage).await;
+    let (second, third) = (first.clone(), first.clone());
+    for newcomer in [&second, &third] {
+        assert_woken(newcomer).await;
+    }
+
+    for _ in 0..3 {
+        first.announce().await;
+        assert_woken(&second).await;
+        assert_woken(&third).await;
+    }
+    assert_asleep(&first).await;
+    second.announce().await;
+    stage.store.announce().await;
+    for each in [&first, &second, &third] {
+        assert_woken(each).await;
+    }
 }
 
 /// P5: other outboxes of the database, and other channels, wake nobody here.
@@ -161,6 +182,28 @@ pub(crate) async fn commit_reaches_another_process_without_a_poll(stage: &Postgr
 
     assert_eq!(first.payload().as_json(), Some(r#"{"id":1}"#));
     assert_eq!(second.id(), event.id());
+    relay.close().await;
+}
+
+/// P5: an outbox that only writes and one that only polls share a store, and what the one commits reaches the
+/// listener of the other without a poll.
+pub(crate) async fn commit_reaches_another_outbox_on_the_same_store_without_a_poll(stage: &PostgresStage) {
+    let (listener, mut desk) = Desk::open();
+    let relay = Outbox::builder(PostgresStore::clone(&stage.store))
+        .on_aggregate("Order", "OrderPlaced", listener)
+        .poller_only()
+        .poll_every(NEVER)
+        .start()
+        .unwrap();
+    let writer = Outbox::builder(PostgresStore::clone(&stage.store)).writer_only().start().unwrap();
+
+    for order in ["order-1", "order-2", "order-3"] {
+        let mut tx = writer.begin().await.unwrap();
+        let id = writer.write(&mut tx, order_placed(order)).await.unwrap();
+        tx.commit().await.unwrap();
+        let delivered = timeout(PATIENCE, desk.accept()).await.expect("it is delivered");
+        assert_eq!(delivered.id(), id);
+    }
     relay.close().await;
 }
 
