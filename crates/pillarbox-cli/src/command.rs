@@ -119,6 +119,19 @@ mod tests {
         assert_eq!(shown, "pillarbox' 'status' '…' '--dbx=…' '…' 'order-17");
     }
 
+    /// Nothing that is made of the command line shows the URL in it.
+    #[test]
+    fn a_url_is_shown_by_no_command() {
+        let url = "postgres://shop:seventeen@localhost/shop";
+        for command in ["demo", "migrate", "status", "purge --older-than 1d", "dead list"] {
+            let line = format!("pillarbox {command} --db {url}");
+
+            let read = Pillarbox::try_parse_from(line.split(' ')).unwrap();
+
+            assert!(!format!("{read:?}").contains("seventeen"), "{read:?}");
+        }
+    }
+
     #[test]
     fn the_command_line_contradicts_itself_nowhere() {
         use clap::CommandFactory;

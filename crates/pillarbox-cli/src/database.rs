@@ -2,6 +2,9 @@
 
 mod file;
 
+use std::fmt;
+use std::ops::Deref;
+
 use clap::Args;
 use pillarbox::store::StoreError;
 use pillarbox_any::{AnyOptions, AnyStore, Kind};
@@ -13,13 +16,37 @@ use crate::exit::Unusable;
 /// Connections for transactions; a command has one at a time.
 const CONNECTIONS: u32 = 1;
 
+/// A path or a URL as it was given. It is shown to nobody: there may be a password in it.
+#[derive(Clone)]
+pub(crate) struct Location(String);
+
+impl From<String> for Location {
+    fn from(given: String) -> Self {
+        Self(given)
+    }
+}
+
+impl Deref for Location {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
 /// Where the outbox is.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Database {
     /// The database: a path, or a URL (`sqlite:PATH`, `postgres://…`, `mysql://…`)
     // Taken as text: clap would repeat a URL that it refuses, and the password in it.
     #[arg(long, env = "PILLARBOX_DB", hide_env_values = true, value_name = "URL|PATH")]
-    db: String,
+    db: Location,
 
     #[command(flatten)]
     tables: Tables,
@@ -38,7 +65,7 @@ pub(crate) struct Tables {
 }
 
 impl Database {
-    pub(crate) fn new(db: String, tables: Tables) -> Self {
+    pub(crate) fn new(db: Location, tables: Tables) -> Self {
         Self { db, tables }
     }
 
@@ -80,7 +107,7 @@ impl Database {
     }
 
     fn options(&self) -> AnyOptions {
-        let options = AnyStore::options(&self.db)
+        let options = AnyStore::options(&*self.db)
             .prefix(&self.tables.prefix)
             .max_connections(CONNECTIONS)
             .create_if_missing(false)

@@ -23,7 +23,7 @@ use self::ledger::{Books, Ledger};
 use self::progress::Progress;
 use self::run::Run;
 use self::shop::Shop;
-use crate::database::{SqliteFile, explain};
+use crate::database::{Location, SqliteFile, explain};
 use crate::exit::{self, Verdict};
 use crate::{command, figure, terminal};
 
@@ -53,7 +53,7 @@ pub(crate) struct Demo {
     /// Which SQLite file: a path, or a URL that begins with `sqlite:`; a temporary file if not given
     // Taken as text: clap would repeat a URL that it refuses, and the password in it.
     #[arg(long, env = "PILLARBOX_DB", hide_env_values = true, value_name = "PATH|URL")]
-    db: Option<String>,
+    db: Option<Location>,
 
     /// What the choice of the orders follows from
     #[arg(long, default_value_t = 1, value_name = "N")]

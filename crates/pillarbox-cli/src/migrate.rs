@@ -6,7 +6,7 @@ use pillarbox_any::Kind;
 use serde::Serialize;
 
 use crate::command;
-use crate::database::{Database, Tables, explain};
+use crate::database::{Database, Location, Tables, explain};
 use crate::exit::Unusable;
 use crate::terminal;
 
@@ -38,7 +38,7 @@ pub(crate) struct Migrate {
         value_name = "URL|PATH",
         required_unless_present = "dialect"
     )]
-    db: Option<String>,
+    db: Option<Location>,
 
     #[command(flatten)]
     tables: Tables,

@@ -113,7 +113,8 @@ impl PostgresOptions {
 
     /// Whether this store listens for events that other processes commit, and tells them of its own.
     ///
-    /// Without it such events wait for the next poll. Behind a pooler in transaction mode it tells and does not hear.
+    /// Without it such events wait for the next poll. Behind a pooler in transaction mode it tells others, and hears
+    /// nobody but its clones.
     pub fn wake_up(mut self, wake_up: bool) -> Self {
         self.wake_up = wake_up;
         self
@@ -238,7 +239,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
         operating: Lane::new(&line, ""),
-        hints: wake_up.then(Hints::default),
+        hints: wake_up.then(Hints::new),
         looks: Looks::default(),
         locks: KnownLocks::default(),
         line,

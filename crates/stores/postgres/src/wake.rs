@@ -22,24 +22,24 @@ const ASK_EVERY: Duration = Duration::from_secs(30);
 
 impl WakeUp for PostgresStore {
     /// Completes when another store, or another clone of this one, may have announced events since the last call,
-    /// and once when LISTEN has been set up, at first or again. Never behind a pooler, or if `wake_up` is off.
+    /// and once when LISTEN has been set up, at first or again. Behind a pooler only clones are heard; nobody is, if
+    /// `wake_up` is off.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            match &self.inner.hints {
-                Some(hints) if !self.inner.line.pooled => {
-                    hints.listen(&self.inner);
-                    hints.ears().admit(&self.ear);
-                    self.ear.news.notified().await;
-                }
-                _ => std::future::pending().await,
+            let Some(hints) = &self.inner.hints else { return std::future::pending().await };
+            if !self.inner.line.pooled {
+                hints.listen(&self.inner);
             }
+            hints.ears().admit(&self.ear);
+            self.ear.news.notified().await;
         })
     }
 
-    /// Sends a NOTIFY, on a connection of the store's own; unless `wake_up` is off.
+    /// Wakes clones of this store, and sends a NOTIFY on a connection of the store's own; unless `wake_up` is off.
     fn announce(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let Some(hints) = &self.inner.hints else { return };
+            hints.ears().wake_all_but(Some(&self.ear));
             if let Err(error) = self.notify(hints).await {
                 tracing::debug!(%error, "other processes could not be notified; they will find the events by polling");
             }
@@ -50,7 +50,7 @@ impl WakeUp for PostgresStore {
 impl PostgresStore {
     async fn notify(&self, hints: &Hints) -> Result<(), StoreError> {
         let Some(channel) = channel(self, hints).await? else { return Ok(()) };
-        let (inner, mark) = (Arc::clone(&self.inner), self.ear.mark.clone());
+        let (inner, mark) = (Arc::clone(&self.inner), hints.mark.clone());
         let notified = self.run(
             |inner| &inner.hot,
             move |connection| {
@@ -79,21 +79,15 @@ async fn channel(store: &PostgresStore, hints: &Hints) -> Result<Option<String>,
 }
 
 /// What one handle of the store hears.
+#[derive(Default)]
 pub(crate) struct Ear {
-    /// What its own notifications carry, for which it is not woken.
-    mark: String,
     news: Notify,
 }
 
-impl Default for Ear {
-    fn default() -> Self {
-        Self { mark: random_mark(), news: Notify::new() }
-    }
-}
-
 /// How a store tells and hears.
-#[derive(Default)]
 pub(crate) struct Hints {
+    /// What this store's own notifications carry: its clones have been told already.
+    mark: String,
     channel: OnceLock<String>,
     ears: Mutex<Ears>,
     /// Whether the task runs that listens; it ends when this is dropped or says true.
@@ -121,14 +115,21 @@ impl Ears {
         }
     }
 
-    /// Wakes all but the one that has this mark.
-    fn wake(&self, mark: Option<&str>) {
-        let others = self.all.iter().filter_map(Weak::upgrade).filter(|ear| mark != Some(&ear.mark));
-        others.for_each(|ear| ear.news.notify_one());
+    /// Wakes all that wait, or will wait next, but the one that speaks.
+    fn wake_all_but(&self, speaker: Option<&Arc<Ear>>) {
+        let heard = self.all.iter().filter_map(Weak::upgrade);
+        let heard = heard.filter(|ear| speaker.is_none_or(|speaker| !Arc::ptr_eq(ear, speaker)));
+        heard.for_each(|ear| ear.news.notify_one());
     }
 }
 
 impl Hints {
+    /// Nothing is told or heard yet.
+    pub(crate) fn new() -> Self {
+        let mark = random_mark();
+        Self { mark, channel: OnceLock::new(), ears: Mutex::default(), closed: Mutex::new(None) }
+    }
+
     /// Starts to listen, if nobody did.
     fn listen(&self, inner: &Arc<Inner>) {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,22 +178,17 @@ async fn listen(store: Weak<Inner>, mut is_closed: watch::Receiver<bool>) {
     }
 }
 
-/// Passes notifications on, until the connection is lost; `Ok` when the store is gone.
+/// Passes notifications of others on, until the connection is lost; `Ok` when the store is gone.
 async fn hear(store: &Weak<Inner>, is_failing: &mut bool) -> Result<(), StoreError> {
-    let Some(Post { place, channel, pool }) = post(store).await? else { return Ok(()) };
+    let Some(Post { place, channel, mark, pool }) = post(store).await? else { return Ok(()) };
     let fault = |error| place.connect(error);
     let mut listener = PgListener::connect_with(&pool).await.map_err(fault)?;
     listener.eager_reconnect(false);
     listener.listen(&channel).await.map_err(fault)?;
     *is_failing = false;
-    let mut is_there = with_hints(store, |hints| {
-        let mut ears = hints.ears();
-        ears.is_listening = true;
-        ears.wake(None);
-    });
-    while is_there {
-        let mark = next(&mut listener).await.map_err(fault)?;
-        is_there = with_hints(store, |hints| hints.ears().wake(Some(&mark)));
+    with_hints(store, |hints| hints.ears().is_listening = true);
+    while with_hints(store, |hints| hints.ears().wake_all_but(None)) {
+        while next(&mut listener).await.map_err(fault)? == mark {}
     }
     Ok(())
 }
@@ -201,6 +197,8 @@ async fn hear(store: &Weak<Inner>, is_failing: &mut bool) -> Result<(), StoreErr
 struct Post {
     place: Place,
     channel: String,
+    /// Of notifications to pass by.
+    mark: String,
     /// Of one connection, and anew for each try: one that died silently would keep its place in it.
     pool: PgPool,
 }
@@ -214,7 +212,7 @@ async fn post(store: &Weak<Inner>) -> Result<Option<Post>, StoreError> {
     let line = &store.inner.line;
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(line.connect_timeout);
     let pool = pool.max_lifetime(None).idle_timeout(None).connect_lazy_with(line.options.clone());
-    Ok(Some(Post { place: line.place.clone(), channel, pool }))
+    Ok(Some(Post { place: line.place.clone(), channel, mark: hints.mark.clone(), pool }))
 }
 
 /// The next notification's content. A connection that is silent is asked whether it is still there.

@@ -173,6 +173,7 @@ fn main() -> ExitCode {
             url_tells_of_the_pooler
             events_of_others_are_found_by_polling
             announcements_pass_the_pooler
+            clones_wake_each_other_behind_the_pooler
             sessions_of_others_stay_as_they_were
             missing_tls_is_named
             defaults_of_the_database_are_ignored

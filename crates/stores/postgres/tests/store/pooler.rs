@@ -79,6 +79,20 @@ pub(crate) async fn events_of_others_are_found_by_polling(stage: &PooledStage) {
     relay.close().await;
 }
 
+/// P5: outboxes on clones of one store wake each other without LISTEN.
+pub(crate) async fn clones_wake_each_other_behind_the_pooler(stage: &PooledStage) {
+    let clone = PostgresStore::clone(stage.store());
+    assert!(timeout(Duration::ZERO, clone.changed()).await.is_err());
+
+    stage.store().announce().await;
+
+    timeout(Duration::from_secs(10), clone.changed()).await.expect("it is woken");
+    assert!(
+        timeout(Duration::from_millis(50), stage.store().changed()).await.is_err(),
+        "its own news are none"
+    );
+}
+
 /// P5: who writes through the pooler wakes those who listen past it.
 pub(crate) async fn announcements_pass_the_pooler(stage: &PooledStage) {
     let direct = PostgresStore::options(&stage.direct_url).schema(&stage.schema).connect().await.unwrap();
