@@ -26,6 +26,7 @@ fn cause(kind: &DatabaseErrorKind, message: &str) -> Cause {
         | DatabaseErrorKind::ExclusionViolation => Cause::Refused,
         DatabaseErrorKind::Unknown if is_about_a_missing_table(message) => Cause::Missing,
         DatabaseErrorKind::Unknown if is_about_a_privilege(message) => Cause::Denied,
+        DatabaseErrorKind::Unknown if message.starts_with("SAVEPOINT ") => Cause::Ended,
         _ => Cause::Unavailable,
     }
 }
@@ -36,7 +37,7 @@ fn is_about_a_missing_table(message: &str) -> bool {
 }
 
 fn is_about_a_privilege(message: &str) -> bool {
-    message.starts_with("permission denied") || message.starts_with("INSERT command denied")
+    message.starts_with("permission denied") || message.contains(" command denied to user ")
 }
 
 /// The text that has the repeated id in it: PostgreSQL's details, or MySQL's message, which comes without any.

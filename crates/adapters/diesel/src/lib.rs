@@ -33,7 +33,7 @@ mod rows;
 
 use diesel_async::{AsyncConnection, RunQueryDsl, TransactionManager};
 use pillarbox::{Event, IntoEvent, Receipt, WriteError};
-use pillarbox_sql::canonical::{Insert, KEEP, SAVEPOINT, UNDO, checked};
+use pillarbox_sql::canonical::{Insert, KEEP, UNDO};
 use pillarbox_sql::{chunks, refusal};
 
 use rows::Rows;
@@ -59,6 +59,8 @@ rows::dialect!(diesel::pg::Pg, Postgres);
 /// end of your transaction. If the future is cancelled half-way, close the connection: diesel leaves the
 /// transaction open.
 ///
+/// An `occurred_at` that the database cannot hold is refused: on MySQL one outside the years 1000 to 9999.
+///
 /// An id that exists already is [`WriteError::DuplicateId`]; only where the role may not read the table and the
 /// call has several events, PostgreSQL does not say which, and the answer is [`WriteError::Store`]. So it is
 /// without a transaction, and then nothing is sent.
@@ -72,11 +74,11 @@ where
     C::Backend: Dialect,
     E: IntoEvent,
 {
-    let events = checked(events)?;
     let insert = Insert::new(C::Backend::DATABASE, tables.names());
+    let events = insert.checked(events)?;
     check_transaction(connection)?;
-    if insert.needs_savepoint(&events) {
-        run(connection, &insert, SAVEPOINT).await?;
+    if let Some(savepoint) = insert.savepoint(&events) {
+        run(connection, &insert, savepoint).await?;
         if let Err(error) = write_chunks(connection, &insert, &events).await {
             // If this fails too, the first error still says what to do: roll back.
             let _ = run(connection, &insert, UNDO).await;

@@ -4,6 +4,7 @@ use pillarbox::{Event, WriteError};
 use pillarbox_sql::canonical::{Cause, Insert};
 use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseTransaction, DbErr, RuntimeErr, Statement};
 use sqlx::error::DatabaseError;
+use sqlx::mysql::MySqlDatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
 /// Why the INSERT of `events` failed.
@@ -28,16 +29,17 @@ pub(crate) fn failed(insert: &Insert, error: DbErr) -> WriteError {
 }
 
 fn cause(error: &DbErr) -> Cause {
-    match database_error(error) {
+    let Some(error) = database_error(error) else { return Cause::Unavailable };
+    if let Some(error) = error.try_downcast_ref::<MySqlDatabaseError>() {
+        return Cause::of_mysql(error.number(), error.code().unwrap_or_default());
+    }
+    match error.code().as_deref() {
+        _ if error.is_unique_violation() => Cause::Repeated,
+        _ if error.message().starts_with("no such table") => Cause::Missing,
+        // SQLite has numbers in place of a SQLSTATE, and these speak of the statement itself.
+        Some(code) if code.len() != 5 => Cause::of_sqlite(code),
+        Some(state) => Cause::of_sqlstate(state),
         None => Cause::Unavailable,
-        Some(error) if error.is_unique_violation() => Cause::Repeated,
-        Some(error) if error.message().starts_with("no such table") => Cause::Missing,
-        Some(error) => match error.code().as_deref() {
-            // SQLite has numbers in place of a SQLSTATE, and these speak of the statement itself.
-            Some(code) if code.len() != 5 => Cause::of_sqlite(code),
-            Some(state) => Cause::of_sqlstate(state),
-            None => Cause::Unavailable,
-        },
     }
 }
 

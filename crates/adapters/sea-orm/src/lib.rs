@@ -31,7 +31,7 @@ mod fault;
 
 use pillarbox::store::StoreError;
 use pillarbox::{Event, IntoEvent, Receipt, WriteError};
-use pillarbox_sql::canonical::{Database, Insert, KEEP, SAVEPOINT, UNDO, Value as Bound, checked, values};
+use pillarbox_sql::canonical::{Database, Insert, KEEP, UNDO, Value as Bound};
 use pillarbox_sql::{chunks, refusal};
 use sea_orm::{ConnectionTrait, DatabaseBackend, DatabaseTransaction, Statement, Value};
 
@@ -48,6 +48,8 @@ pub use pillarbox_sql::{Names, canonical::Tables};
 /// statements on MySQL or SQLite, they are put into a savepoint. On PostgreSQL an error of the database is the end
 /// of your transaction. If the future is cancelled half-way, roll back.
 ///
+/// An `occurred_at` that the database cannot hold is refused: on MySQL one outside the years 1000 to 9999.
+///
 /// An id that exists already is [`WriteError::DuplicateId`]; only where the role may not read the table and the
 /// call has several events, PostgreSQL does not say which, and the answer is [`WriteError::Store`].
 pub async fn write_in<E: IntoEvent>(
@@ -55,11 +57,11 @@ pub async fn write_in<E: IntoEvent>(
     tx: &DatabaseTransaction,
     events: impl IntoIterator<Item = E>,
 ) -> Result<Receipt, WriteError> {
-    let events = checked(events)?;
     let insert = Insert::new(database(tx).map_err(WriteError::Store)?, tables.names());
-    if insert.needs_savepoint(&events) {
+    let events = insert.checked(events)?;
+    if let Some(savepoint) = insert.savepoint(&events) {
         let run = async |sql| tx.execute_unprepared(sql).await.map_err(|error| fault::failed(&insert, error));
-        run(SAVEPOINT).await?;
+        run(savepoint).await?;
         if let Err(error) = write_chunks(tx, &insert, &events).await {
             // If this fails too, the first error still says what to do: roll back.
             let _ = run(UNDO).await;
@@ -74,7 +76,7 @@ pub async fn write_in<E: IntoEvent>(
 
 async fn write_chunks(tx: &DatabaseTransaction, insert: &Insert, events: &[Event]) -> Result<(), WriteError> {
     for chunk in chunks(events) {
-        let bound = chunk.iter().flat_map(values).map(value);
+        let bound = chunk.iter().flat_map(|event| insert.bound(event)).map(value);
         let sql = insert.for_events(chunk.len());
         let statement = Statement::from_sql_and_values(tx.get_database_backend(), sql, bound);
         if let Err(error) = tx.execute_raw(statement).await {

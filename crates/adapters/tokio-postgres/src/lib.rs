@@ -25,7 +25,7 @@
 //! - [`Names`] stand in for the outbox where a program only writes and a relay delivers.
 
 use pillarbox::{Event, IntoEvent, Receipt, WriteError};
-use pillarbox_sql::canonical::{Cause, Database, Insert, Value, checked, values};
+use pillarbox_sql::canonical::{Cause, Database, Insert, Value};
 use pillarbox_sql::chunks;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
@@ -49,8 +49,8 @@ pub async fn write_in<E: IntoEvent>(
     tx: &Transaction<'_>,
     events: impl IntoIterator<Item = E>,
 ) -> Result<Receipt, WriteError> {
-    let events = checked(events)?;
     let insert = Insert::new(Database::Postgres, tables.names());
+    let events = insert.checked(events)?;
     for chunk in chunks(&events) {
         let written = execute(tx, &insert, chunk).await;
         written.map_err(|error| failed(&insert, chunk, error))?;
@@ -59,7 +59,7 @@ pub async fn write_in<E: IntoEvent>(
 }
 
 async fn execute(tx: &Transaction<'_>, insert: &Insert, events: &[Event]) -> Result<u64, Error> {
-    let values: Vec<Value<'_>> = events.iter().flat_map(values).collect();
+    let values: Vec<Value<'_>> = events.iter().flat_map(|event| insert.bound(event)).collect();
     let bound: Vec<(&(dyn ToSql + Sync), Type)> = values
         .iter()
         .map(|value| match value {

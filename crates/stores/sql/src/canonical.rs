@@ -1,35 +1,41 @@
 //! The canonical INSERT: how adapters write events through a driver that is not ours.
 //!
 //! It is what the guide tells writers in other languages, with every value bound. An adapter asks for the text,
-//! binds [`values`] of each event in order, and puts what the driver answers into our words by [`Insert::failed`].
+//! binds [`Insert::bound`] of each event in order, and puts what the driver answers into our words by
+//! [`Insert::failed`].
 
 mod failure;
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use pillarbox::{Event, IntoEvent, Outbox, Payload, Schedule, Store, WriteError, partition_of};
+use pillarbox::{Event, IntoEvent, Outbox, Payload, Schedule, Store, Timestamp, WriteError, partition_of};
 
 pub use failure::Cause;
 
-use crate::{Names, chunks, micros, repeated_id};
+use crate::{Names, chunks, micros, refusal, repeated_id};
 
-/// How many values one event is bound as.
+/// How many values one event has.
 pub const VALUES: usize = 14;
 
-/// Before the statements of a call that needs several, where a failed one leaves the transaction open: so all
-/// events of the call are written or none.
-pub const SAVEPOINT: &str = "SAVEPOINT outbox_write";
+const SAVEPOINT: &str = "SAVEPOINT outbox_write";
 
-/// After the last of these statements.
+/// MySQL answers a savepoint outside of a transaction with nothing done; to release it is an error then.
+const SAVEPOINT_IN_TRANSACTION: &str =
+    "SAVEPOINT outbox_write; RELEASE SAVEPOINT outbox_write; SAVEPOINT outbox_write";
+
+/// After the last of the statements that follow [`Insert::savepoint`].
 pub const KEEP: &str = "RELEASE SAVEPOINT outbox_write";
 
 /// After one that failed.
 pub const UNDO: &str = "ROLLBACK TO SAVEPOINT outbox_write";
 
-/// The first and the last due time that every database can hold: the years 1000 to 9999.
+/// The first and the last time that every database can hold: the years 1000 to 9999.
 const EARLIEST: i64 = -30_610_224_000_000_000;
 const LATEST: i64 = 253_402_300_799_999_999;
+
+/// The first that PostgreSQL can hold: 24 November 4714 BC. The last lies behind what a [`Timestamp`] can be.
+const EARLIEST_IN_POSTGRES: i64 = -210_866_803_200_000_000;
 
 /// Where the tables of an outbox are: known to an [`Outbox`], to its store, and to [`Names`] by themselves.
 pub trait Tables {
@@ -68,6 +74,17 @@ impl Database {
             Self::Sqlite => include_str!("canonical/sqlite.sql"),
         }
     }
+
+    /// Why a column cannot hold this point in time, if it cannot.
+    fn objection(self, at: Timestamp) -> Option<&'static str> {
+        match self {
+            Self::Postgres if at.as_micros() < EARLIEST_IN_POSTGRES => Some("before the year 4713 BC"),
+            Self::MySql if !(EARLIEST..=LATEST).contains(&at.as_micros()) => {
+                Some("outside the years 1000 to 9999")
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A value as it is bound.
@@ -81,7 +98,7 @@ pub enum Value<'e> {
     Number(Option<i64>),
 }
 
-/// The values of an event in the order in which they are bound.
+/// The values of an event by their numbers.
 pub fn values(event: &Event) -> [Value<'_>; VALUES] {
     let text = |text| Value::Text(Some(Cow::Borrowed(text)));
     let perhaps = |text: Option<_>| Value::Text(text.map(Cow::Borrowed));
@@ -91,7 +108,7 @@ pub fn values(event: &Event) -> [Value<'_>; VALUES] {
     };
     let (due_at, due_in) = match event.schedule() {
         Schedule::Now => (None, 0),
-        Schedule::After(delay) => (None, micros(delay).min(LATEST / 2)),
+        Schedule::After(delay) => (None, micros(delay)),
         Schedule::At(at) => (Some(at.as_micros().clamp(EARLIEST, LATEST)), 0),
     };
     [
@@ -110,15 +127,6 @@ pub fn values(event: &Event) -> [Value<'_>; VALUES] {
         Value::Number(due_at),
         Value::Number(Some(due_in)),
     ]
-}
-
-/// The events of one call: each is within all limits, and no id comes twice.
-pub fn checked<E: IntoEvent>(events: impl IntoIterator<Item = E>) -> Result<Vec<Event>, WriteError> {
-    let events: Vec<Event> = events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
-    match repeated_id(&events) {
-        Some(id) => Err(WriteError::DuplicateId { id }),
-        None => Ok(events),
-    }
 }
 
 /// A part of the SQL for one event.
@@ -147,10 +155,34 @@ impl Insert {
         Self { database, table }
     }
 
-    /// Whether `events` need the [`SAVEPOINT`]: they make several statements, and the database goes on after one
-    /// that failed. PostgreSQL does not.
-    pub fn needs_savepoint(&self, events: &[Event]) -> bool {
-        self.database != Database::Postgres && chunks(events).nth(1).is_some()
+    /// The events of one call: each is within all limits, no id comes twice, and the database can hold when each
+    /// occurred.
+    pub fn checked<E: IntoEvent>(
+        &self,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<Vec<Event>, WriteError> {
+        let events: Vec<Event> = events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
+        if let Some(id) = repeated_id(&events) {
+            return Err(WriteError::DuplicateId { id });
+        }
+        for event in &events {
+            if let Some(objection) = self.database.objection(event.occurred_at()) {
+                let reason = format!("`occurred_at` of `{}` lies {objection}", event.id());
+                return Err(WriteError::Store(refusal(reason)));
+            }
+        }
+        Ok(events)
+    }
+
+    /// What comes before the statements for `events`, if there are several and the database goes on after one that
+    /// failed (PostgreSQL does not): so all of them are written or none. On MySQL it fails outside of a transaction.
+    pub fn savepoint(&self, events: &[Event]) -> Option<&'static str> {
+        chunks(events).nth(1)?;
+        match self.database {
+            Database::Postgres => None,
+            Database::MySql => Some(SAVEPOINT_IN_TRANSACTION),
+            Database::Sqlite => Some(SAVEPOINT),
+        }
     }
 
     /// The table's full name.
@@ -166,7 +198,21 @@ impl Insert {
 
     /// One row, with brackets. Rows are parted by commas.
     pub fn row(&self) -> impl Iterator<Item = Piece<'static>> + use<> {
-        Pieces { rest: self.parts().1, values: 0 }
+        Pieces(self.parts().1)
+    }
+
+    /// The values of an event in the order in which [`for_events`](Self::for_events) has places for them. MySQL's have
+    /// no numbers: what stands twice is bound twice.
+    pub fn bound<'e>(&self, event: &'e Event) -> Vec<Value<'e>> {
+        let values = values(event);
+        if self.database != Database::MySql {
+            return values.into();
+        }
+        let places = self.row().filter_map(|piece| match piece {
+            Piece::Sql(_) => None,
+            Piece::Value(value) => Some(values[value].clone()),
+        });
+        places.collect()
     }
 
     /// The statement for `events` events at once.
@@ -197,26 +243,22 @@ impl Insert {
     }
 }
 
-/// Goes through a row; `?` without a number stands for the value after the last.
-struct Pieces {
-    rest: &'static str,
-    values: usize,
-}
+/// Goes through a row, whose values are `$1` or `?1`.
+struct Pieces(&'static str);
 
 impl Iterator for Pieces {
     type Item = Piece<'static>;
 
     fn next(&mut self) -> Option<Piece<'static>> {
-        let Some(from_sign) = self.rest.strip_prefix(['$', '?']) else {
-            let (sql, rest) = self.rest.split_at(self.rest.find(['$', '?']).unwrap_or(self.rest.len()));
-            self.rest = rest;
+        let Some(from_sign) = self.0.strip_prefix(['$', '?']) else {
+            let (sql, rest) = self.0.split_at(self.0.find(['$', '?']).unwrap_or(self.0.len()));
+            self.0 = rest;
             return (!sql.is_empty()).then_some(Piece::Sql(sql));
         };
         let end = from_sign.find(|character: char| !character.is_ascii_digit()).unwrap_or(from_sign.len());
         let (number, rest) = from_sign.split_at(end);
-        self.rest = rest;
-        self.values += 1;
-        Some(Piece::Value(number.parse().unwrap_or(self.values) - 1))
+        self.0 = rest;
+        Some(Piece::Value(number.parse::<usize>().map_or(0, |number| number - 1)))
     }
 }
 

@@ -14,7 +14,7 @@ fn placed() -> Event {
 
 /// What ends a transaction of these tests.
 #[derive(Debug)]
-enum Failure {
+pub(crate) enum Failure {
     Write(WriteError),
     Diesel,
 }

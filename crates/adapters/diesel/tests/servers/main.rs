@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
 mod errors;
+mod mysql;
 mod stage;
 
 use std::process::ExitCode;
@@ -31,6 +32,11 @@ fn main() -> ExitCode {
                 missing_table_is_told
                 write_without_a_transaction_is_refused
                 write_in_a_nested_transaction_ends_with_it
+            }
+            mysql {
+                writer_who_may_only_insert_writes
+                many_events_after_the_end_are_refused
+                time_beyond_the_calendar_is_refused
             }
         );
     }

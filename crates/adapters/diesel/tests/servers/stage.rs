@@ -71,6 +71,30 @@ impl Fresh for MySqlStage {
     }
 }
 
+impl MySqlStage {
+    /// A user with the grants that the guide has for a writer, and the URL with which it connects.
+    pub(crate) async fn create_writer(&self) -> (String, String) {
+        let names = self.store.names();
+        let user = format!("w{}", &unique_name()[3..]);
+        let user = user[user.len().saturating_sub(30)..].to_owned();
+        for sql in [
+            format!("CREATE USER '{user}'@'%' IDENTIFIED BY 'seventeen'"),
+            format!("GRANT INSERT ON {} TO '{user}'@'%'", names.table("outbox_event")),
+            format!("GRANT SELECT ON {} TO '{user}'@'%'", names.table("outbox_meta")),
+        ] {
+            sqlx::query(AssertSqlSafe(sql)).execute(self.store.pool()).await.unwrap();
+        }
+        let place = self.url.rsplit_once('@').unwrap().1.split('/').next().unwrap();
+        let url = format!("mysql://{user}:seventeen@{place}/{}", names.schema().unwrap());
+        (user, url)
+    }
+
+    pub(crate) async fn drop_user(&self, user: &str) {
+        let drop = AssertSqlSafe(format!("DROP USER '{user}'@'%'"));
+        sqlx::query(drop).execute(self.store.pool()).await.unwrap();
+    }
+}
+
 impl<C: AsyncConnection, S> Stage<C, S> {
     fn new(url: &str, store: S, drop: String) -> Self {
         Self { url: url.to_owned(), store, inserts: Arc::default(), drop, connection: PhantomData }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
 mod errors;
+mod mysql;
 mod stage;
 
 use std::process::ExitCode;
@@ -22,7 +23,14 @@ fn main() -> ExitCode {
     }
     for server in [servers::MYSQL, servers::MYSQL8] {
         adapter_trials!(suite, server, Stage<MySqlStore>);
-        trials!(suite, server, Stage<MySqlStore>; errors { missing_table_is_told deadlock_may_be_tried_again });
+        trials!(suite, server, Stage<MySqlStore>;
+            errors { missing_table_is_told deadlock_may_be_tried_again }
+            mysql {
+                writer_who_may_only_insert_writes
+                many_events_after_the_end_are_refused
+                time_beyond_the_calendar_is_refused
+            }
+        );
     }
     suite.run()
 }

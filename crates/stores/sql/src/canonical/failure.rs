@@ -18,6 +18,8 @@ pub enum Cause {
     Denied,
     /// The database cannot do it now, or lost the connection.
     Unavailable,
+    /// The transaction had ended before.
+    Ended,
     /// The database does not want this statement.
     Refused,
 }
@@ -37,6 +39,19 @@ impl Cause {
                 Some("08" | "40" | "53" | "57" | "58" | "HY") => Self::Unavailable,
                 _ => Self::Refused,
             },
+        }
+    }
+
+    /// The cause by the number and the SQLSTATE that MySQL or MariaDB gave, which has few states for many errors.
+    pub fn of_mysql(number: u16, state: &str) -> Self {
+        match number {
+            1062 => Self::Repeated,
+            1049 | 1146 => Self::Missing,
+            1044 | 1142 | 1143 | 1227 | 1370 => Self::Denied,
+            1305 => Self::Ended,
+            // A definer that is gone, a statement that cannot be logged, one that is too large, a CHECK.
+            1153 | 1449 | 1665 | 3819 => Self::Refused,
+            _ => Self::of_sqlstate(state),
         }
     }
 
@@ -71,6 +86,9 @@ impl Insert {
             },
             Cause::Missing => return WriteError::Store(StoreError::NotMigrated),
             Cause::Denied => format!("this role may not write to `{table}`; grant it INSERT"),
+            Cause::Ended => format!(
+                "the transaction around the INSERT into `{table}` had ended before, by a deadlock or a statement that commits, and nothing was written; begin it anew"
+            ),
             Cause::Refused => format!("the INSERT into `{table}` failed; roll the transaction back"),
             Cause::Unavailable => {
                 format!("the INSERT into `{table}` failed; roll the transaction back and try it again")

@@ -15,21 +15,24 @@ INSERT INTO outbox_event (
     available_at
 )
 VALUES (
-    ?,
-    ?,
-    ?,
-    ?,
-    ?,
-    ?,
-    ?,
-    TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ? MICROSECOND,
-    ?,
-    ?,
-    ?,
-    ?,
+    ?1,
+    ?2,
+    ?3,
+    ?4,
+    ?5,
+    ?6,
+    ?7,
+    TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ?8 MICROSECOND,
+    ?9,
+    ?10,
+    ?11,
+    ?12,
     coalesce(
-        TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ? MICROSECOND,
-        UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
+        TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ?13 MICROSECOND,
+        UTC_TIMESTAMP(6) + INTERVAL ?14 MICROSECOND
     ),
-    due_at
+    coalesce(
+        TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ?13 MICROSECOND,
+        UTC_TIMESTAMP(6) + INTERVAL ?14 MICROSECOND
+    )
 )
