@@ -33,9 +33,14 @@ impl Administration for MySqlStore {
                 |inner| &inner.operating,
                 move |connection| {
                     let query = by_name(&inner, &inner.statements.highest, "outbox_event");
+                    let inner = Arc::clone(&inner);
                     Box::pin(async move {
-                        let row = query.fetch_optional(connection).await?;
-                        row.map(|row| row.try_get::<Option<i64>, _>(0)).transpose()
+                        let Some(row) = query.fetch_optional(&mut *connection).await? else {
+                            // Whoever has no privilege on a table is not told of it; reading it says which it is.
+                            sqlx::query(inner.statements.probe.clone()).execute(connection).await?;
+                            return Ok(None);
+                        };
+                        row.try_get::<Option<i64>, _>(0).map(Some)
                     })
                 },
             );

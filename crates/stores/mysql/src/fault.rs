@@ -18,6 +18,7 @@ const ER_HOST_NOT_PRIVILEGED: u16 = 1130;
 const ER_TABLEACCESS_DENIED: u16 = 1142;
 const ER_COLUMNACCESS_DENIED: u16 = 1143;
 const ER_NO_SUCH_TABLE: u16 = 1146;
+const ER_NET_PACKET_TOO_LARGE: u16 = 1153;
 const ER_TOO_MANY_USER_CONNECTIONS: u16 = 1203;
 const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
 const ER_LOCK_DEADLOCK: u16 = 1213;
@@ -27,6 +28,8 @@ const ER_OPTION_PREVENTS_STATEMENT: u16 = 1290;
 const ER_SP_DOES_NOT_EXIST: u16 = 1305;
 const ER_QUERY_INTERRUPTED: u16 = 1317;
 const ER_BINLOG_CREATE_ROUTINE_NEED_SUPER: u16 = 1419;
+const ER_NO_SUCH_USER: u16 = 1449;
+const ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: u16 = 1665;
 const ER_ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
 const ER_READ_ONLY_MODE: u16 = 1836;
 /// Of MariaDB.
@@ -35,6 +38,9 @@ const ER_STATEMENT_TIMEOUT: u16 = 1969;
 const ER_QUERY_TIMEOUT: u16 = 3024;
 /// Of MySQL.
 const ER_SECURE_TRANSPORT_REQUIRED: u16 = 3159;
+
+/// Statements of less than a megabyte are taken by every server that is not set up strangely.
+const SMALLEST_PACKET: usize = 1024 * 1024;
 
 /// The database that the words are about. It knows no password.
 #[derive(Clone, Debug)]
@@ -117,22 +123,71 @@ impl Place {
                 ),
                 error,
             ),
+            Some(
+                ER_SP_DOES_NOT_EXIST
+                | ER_NET_PACKET_TOO_LARGE
+                | ER_NO_SUCH_USER
+                | ER_BINLOG_STMT_MODE_AND_ROW_ENGINE,
+            ) => refused(self.remedy(&error), error),
             _ if speaks_of_the_statement(&error) => refused(format!("a statement on `{self}` failed"), error),
             _ => unavailable(format!("a statement on `{self}` failed"), error),
         }
     }
 
+    /// What stands in the way of every such statement, and what can be done about it.
+    fn remedy(&self, error: &sqlx::Error) -> String {
+        let table = self.names.table("outbox_event");
+        match number(error) {
+            Some(ER_SP_DOES_NOT_EXIST) => format!(
+                "the transaction on `{self}` had ended before, by a deadlock or a statement that commits, and nothing was written; begin it anew"
+            ),
+            Some(ER_NET_PACKET_TOO_LARGE) => format!(
+                "a statement is larger than `{self}` takes; raise its `max_allowed_packet`, to 16 MiB at least"
+            ),
+            Some(ER_NO_SUCH_USER) => format!(
+                "the trigger of `{table}` runs with the rights of a user who is gone; drop the trigger on `{self}`, and migrate again as one who stays"
+            ),
+            _ => format!(
+                "`{self}` has `binlog_format` STATEMENT, which cannot log what is done at READ COMMITTED; set it to ROW or MIXED"
+            ),
+        }
+    }
+
+    /// The server names the user, who is another than ours where a trigger runs with the rights of its definer.
     fn missing_privilege(&self, error: sqlx::Error) -> StoreError {
         let Self { user, names, .. } = self;
         let text = mysql(&error).map(|said| said.message()).unwrap_or_default();
         let table = names.table(if text.contains("outbox_meta") { "outbox_meta" } else { "outbox_event" });
-        let reason = match text.split_once(" command denied") {
-            Some((privilege, _)) => format!(
+        let denied = text.split_once(" command denied to user '");
+        let denied = denied.and_then(|(privilege, rest)| Some((privilege, rest.split_once('\'')?.0)));
+        let reason = match denied {
+            Some((privilege, denied)) if denied == user => format!(
                 "the user `{user}` may not do this on `{self}`; give `GRANT {privilege} ON {table}` to it"
+            ),
+            Some((privilege, definer)) => format!(
+                "the trigger of `{table}` on `{self}` runs with the rights of `{definer}`, who may not do this; give `GRANT {privilege} ON {table}` to it, or drop the trigger and migrate again as one who may"
             ),
             None => format!("the user `{user}` may not do this on `{self}`; give it the grants of the guide"),
         };
         refused(reason, error)
+    }
+
+    /// What an INSERT of so many bytes of payload in a transaction of the user's that failed with `error` answers.
+    pub(crate) fn insert(&self, error: sqlx::Error, bytes: usize) -> StoreError {
+        // A server that does not take a statement closes the connection, often before the reason is heard.
+        if is_lost(&error) && bytes >= SMALLEST_PACKET {
+            let reason = format!(
+                "the connection to `{self}` failed at {bytes} bytes of payload; see whether its `max_allowed_packet` is 16 MiB at least"
+            );
+            return unavailable(reason, error);
+        }
+        if number(&error) == Some(ER_LOCK_WAIT_TIMEOUT) {
+            let reason = format!(
+                "the INSERT waited too long for what another transaction on `{self}` has locked; keep transactions short, or raise `innodb_lock_wait_timeout`"
+            );
+            return unavailable(reason, error);
+        }
+        self.store(error)
     }
 
     /// What a commit that failed with `error` answers.

@@ -22,8 +22,10 @@ const ASK_AFTER: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A process that is stopped in the middle of a transaction keeps its rows locked until the server has heard nothing
-/// of it for so long. (An idle connection that the server closes for it is replaced by the next step.)
-const IDLE_SECONDS: u32 = 30;
+/// of it for the `wait_timeout` that is set here. Outside of transactions it is longer: a connection that the server
+/// closes for it has to be made anew.
+const BEGIN: &str = include_str!("lane/begin.sql");
+const COMMIT: &str = include_str!("lane/commit.sql");
 
 /// How often a step is tried that others stood in the way of.
 const TRIES: u32 = 5;
@@ -64,19 +66,11 @@ impl Line {
         let statement_seconds = self.statement_timeout.as_secs_f64().clamp(0.001, 1e6);
         let statement_millis = self.statement_timeout.as_millis().clamp(1, 1_000_000_000);
         let lock_seconds = self.lock_timeout.as_secs().clamp(1, 1_000_000);
-        AssertSqlSafe(format!(
-            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-            SET SESSION
-                /*M! max_statement_time = {statement_seconds}, */
-                /*!80017 max_execution_time = {statement_millis}, information_schema_stats_expiry = 0, */
-                wait_timeout = {IDLE_SECONDS},
-                innodb_lock_wait_timeout = {lock_seconds},
-                lock_wait_timeout = {lock_seconds},
-                time_zone = '+00:00',
-                sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
-                autocommit = 1"
-        ))
-        .into_sql_str()
+        let prelude = include_str!("lane/prelude.sql")
+            .replace(":statement_seconds", &statement_seconds.to_string())
+            .replace(":statement_millis", &statement_millis.to_string())
+            .replace(":lock_seconds", &lock_seconds.to_string());
+        AssertSqlSafe(prelude).into_sql_str()
     }
 }
 
@@ -191,9 +185,9 @@ where
     if !together {
         return work(connection).await;
     }
-    connection.execute("START TRANSACTION").await?;
+    connection.execute(BEGIN).await?;
     let value = work(connection).await?;
-    connection.execute("COMMIT").await?;
+    connection.execute(COMMIT).await?;
     Ok(value)
 }
 

@@ -85,17 +85,16 @@ enum Migrated {
     Elsewhere,
 }
 
-/// Migrates while no other process does.
+/// Migrates while no other process migrates the same outbox.
 async fn alone(inner: &Inner, connection: &mut MySqlConnection) -> Result<Migrated, sqlx::Error> {
-    let lock = "pillarbox migrates";
-    let locked = sqlx::query_scalar("SELECT GET_LOCK(?, ?)").bind(lock).bind(PATIENCE);
-    let locked: Option<i64> = locked.fetch_one(&mut *connection).await?;
+    let lock = by_name(inner, &inner.statements.lock, "").bind(PATIENCE);
+    let locked: Option<i64> = lock.fetch_one(&mut *connection).await?.try_get(0)?;
     if locked != Some(1) {
         return Ok(Migrated::Elsewhere);
     }
     // On an error the connection is closed, which gives up the lock.
     let migrated = upgrade(inner, connection).await?;
-    sqlx::query("DO RELEASE_LOCK(?)").bind(lock).execute(connection).await?;
+    by_name(inner, &inner.statements.unlock, "").execute(connection).await?;
     Ok(migrated)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pillarbox::store::StoreError;
 use pillarbox_sql::{KnownLocks, Names};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
-use sqlx::{Connection, Row};
+use sqlx::{Connection, Executor, Row};
 
 use crate::MySqlStore;
 use crate::fault::Place;
@@ -24,6 +24,9 @@ const ASK_AFTER: Duration = Duration::from_secs(1);
 
 /// Statements that a connection of the store's own keeps prepared; there are not more.
 const KEPT_STATEMENTS: usize = 256;
+
+/// How transactions begin on connections of the store's own, whatever the server's default is.
+const READ_COMMITTED: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
 
 /// The oldest versions that have all that is needed: collations without padding, `SKIP LOCKED`, `JSON_TABLE`.
 const OLDEST_MYSQL: [u32; 3] = [8, 0, 17];
@@ -180,6 +183,9 @@ impl MySqlOptions {
                     // A connection that was just used is there; asking it would cost every transaction a round
                     // trip.
                     .test_before_acquire(false)
+                    .after_connect(|connection, _| {
+                        Box::pin(async move { connection.execute(READ_COMMITTED).await.map(drop) })
+                    })
                     .before_acquire(|connection, metadata| {
                         Box::pin(async move {
                             if metadata.idle_for >= ASK_AFTER {

@@ -33,12 +33,16 @@ macro_rules! statements {
 }
 
 statements! {
+    lock: SqlStr = "migration/lock.sql",
+    unlock: SqlStr = "migration/unlock.sql",
     version: SqlStr = "migration/version.sql",
     set_version: SqlStr = "migration/set_version.sql",
     drop_trigger: SqlStr = "migration/drop_trigger.sql",
     has_trigger: SqlStr = "migration/has_trigger.sql",
     engine: SqlStr = "migration/engine.sql",
     insert: SqlStr = "tx/insert.sql",
+    insert_leased: SqlStr = "tx/insert_leased.sql",
+    insert_scheduled: SqlStr = "tx/insert_scheduled.sql",
     select: SqlStr = "take/select.sql",
     select_swept: Listed = "take/select_swept.sql",
     sweep: SqlStr = "take/sweep.sql",
@@ -61,6 +65,7 @@ statements! {
     resume: Listed = "settle/resume.sql",
     stats: SqlStr = "admin/stats.sql",
     highest: SqlStr = "admin/highest.sql",
+    probe: SqlStr = "admin/probe.sql",
     find: SqlStr = "admin/find.sql",
     find_by_aggregate: SqlStr = "admin/find_by_aggregate.sql",
     list_dead: SqlStr = "admin/dead.sql",

@@ -30,28 +30,25 @@ use crate::store::Inner;
 /// A deadlock rolls back, and what follows would run by itself, each statement a commit of its own; without
 /// `autocommit` it becomes another transaction, which nobody commits. The savepoint is there exactly as long as
 /// the transaction is.
-const BEGIN: &str = "SET SESSION autocommit = 0;
-SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-START TRANSACTION READ WRITE;
-SAVEPOINT pillarbox_transaction";
+const BEGIN: &str = include_str!("tx/begin.sql");
+
+/// The same on a connection of which it is not known how transactions begin.
+const BEGIN_ON_YOURS: &str =
+    concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n", include_str!("tx/begin.sql"));
 
 /// Fails at the savepoint, and commits nothing, if the transaction has ended before.
-const COMMIT: &str = "RELEASE SAVEPOINT pillarbox_transaction;
-COMMIT;
-SET SESSION autocommit = 1";
+const COMMIT: &str = include_str!("tx/commit.sql");
 
-/// How many statements of [`COMMIT`] have succeeded when it is committed, and when it is over.
+/// How many statements of [`COMMIT`] have succeeded when it is committed. The rest need not be waited for.
 const COMMITTED: usize = 2;
-const COMMITTED_AND_RESET: usize = 3;
 
-const ROLLBACK: &str = "ROLLBACK;
-SET SESSION autocommit = 1";
+const ROLLBACK: &str = include_str!("tx/rollback.sql");
 
-/// How many statements of [`ROLLBACK`] have succeeded when it is over.
-const ROLLED_BACK_AND_RESET: usize = 2;
+/// How many statements of [`ROLLBACK`] have succeeded when it is rolled back.
+const ROLLED_BACK: usize = 1;
 
-/// Closing the connection rolls back too, so there is no need to wait long.
-const ROLLBACK_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a rollback may take that nobody waits for. Closing the connection rolls back too.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A transaction that [`begin`](TxStore::begin) opened, at READ COMMITTED.
 ///
@@ -71,7 +68,8 @@ impl MySqlTx {
         loop {
             let acquired = inner.pool.acquire().await;
             let mut connection = acquired.map_err(|error| inner.line.place.connect(error))?;
-            match MySqlTransactionManager::begin(&mut connection, Some(BEGIN.into_sql_str())).await {
+            let begin = if inner.owns_pool { BEGIN } else { BEGIN_ON_YOURS };
+            match MySqlTransactionManager::begin(&mut connection, Some(begin.into_sql_str())).await {
                 Ok(()) => {
                     return Ok(Self { connection: Some(connection), inner, runtime: Handle::current() });
                 }
@@ -89,10 +87,9 @@ impl MySqlTx {
     async fn commit(mut self) -> Result<(), CommitError> {
         let Some(connection) = self.connection.take() else { return Ok(()) };
         let place = &self.inner.line.place;
-        match end(connection, COMMIT, COMMITTED_AND_RESET, self.inner.line.patience()).await {
+        match end(connection, COMMIT, COMMITTED, self.inner.line.patience()).await {
             Ended::Well => Ok(()),
-            Ended::Badly { succeeded, error } if succeeded >= COMMITTED && !is_muddled(&error) => Ok(()),
-            Ended::Badly { error, .. } => Err(place.commit(error)),
+            Ended::Badly(error) => Err(place.commit(error)),
             Ended::Silently => {
                 Err(CommitError::Unknown { reason: format!("`{place}` did not answer"), source: None })
             }
@@ -101,54 +98,52 @@ impl MySqlTx {
 
     async fn rollback(mut self) -> Result<(), StoreError> {
         let Some(connection) = self.connection.take() else { return Ok(()) };
-        roll_back(connection, &self.inner.line).await
+        let line = &self.inner.line;
+        roll_back(connection, line, line.patience()).await
     }
 }
 
-async fn roll_back(connection: PoolConnection<MySql>, line: &Line) -> Result<(), StoreError> {
-    match end(connection, ROLLBACK, ROLLED_BACK_AND_RESET, ROLLBACK_PATIENCE).await {
+async fn roll_back(
+    connection: PoolConnection<MySql>,
+    line: &Line,
+    patience: Duration,
+) -> Result<(), StoreError> {
+    match end(connection, ROLLBACK, ROLLED_BACK, patience).await {
         Ended::Well => Ok(()),
-        Ended::Badly { error, .. } => Err(line.place.store(error)),
-        Ended::Silently => Err(line.place.silent(ROLLBACK_PATIENCE)),
+        Ended::Badly(error) => Err(line.place.store(error)),
+        Ended::Silently => Err(line.place.silent(patience)),
     }
-}
-
-/// Whether answers may be those to other statements.
-fn is_muddled(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Protocol(_))
 }
 
 /// How a transaction ended.
 enum Ended {
     Well,
-    Badly { succeeded: usize, error: sqlx::Error },
+    Badly(sqlx::Error),
     Silently,
 }
 
-/// Ends a transaction by several statements in one round trip, and gives its connection back to the pool. It is
-/// closed instead, which rolls back, if anything is not as expected: a statement of the user's that was dropped
-/// half-way may have left answers behind that are not ours.
+/// Ends a transaction by several statements in one round trip, and gives its connection back to the pool once `needed`
+/// of them are answered: whoever comes next reads the rest of the answers first, and the pool makes sure that there
+/// are no more. It is closed instead, which rolls back, if anything is not as expected: a statement of the user's that
+/// was dropped half-way may have left answers behind that are not ours.
 async fn end(
     mut connection: PoolConnection<MySql>,
     sql: &'static str,
-    statements: usize,
+    needed: usize,
     patience: Duration,
 ) -> Ended {
     let mut succeeded = 0;
-    let ended = timeout(patience, guarded(run_each(&mut connection, sql, &mut succeeded))).await;
+    let ended = timeout(patience, guarded(run_each(&mut connection, sql, needed, &mut succeeded))).await;
     match ended {
-        Ok(Ok(())) if succeeded == statements => {
+        Ok(Ok(())) if succeeded == needed => {
             forget_transaction(&mut connection);
             return Ended::Well;
         }
         _ => connection.close_on_drop(),
     }
     match ended {
-        Ok(Ok(())) => {
-            let error = sqlx::Error::Protocol(format!("{succeeded} answers to {statements} statements"));
-            Ended::Badly { succeeded, error }
-        }
-        Ok(Err(error)) => Ended::Badly { succeeded, error },
+        Ok(Ok(())) => Ended::Badly(sqlx::Error::Protocol(format!("{succeeded} answers instead of {needed}"))),
+        Ok(Err(error)) => Ended::Badly(error),
         Err(_) => Ended::Silently,
     }
 }
@@ -164,14 +159,16 @@ async fn guarded(run: impl Future<Output = Result<(), sqlx::Error>>) -> Result<(
     .await
 }
 
-/// Runs several statements in one round trip, and counts those that succeeded.
+/// Sends several statements at once, and counts those that succeeded until there are as many as are needed.
 async fn run_each(
     connection: &mut MySqlConnection,
     sql: &'static str,
+    needed: usize,
     succeeded: &mut usize,
 ) -> Result<(), sqlx::Error> {
     let mut results = connection.execute_many(sql);
-    while let Some(result) = poll_fn(|context| results.as_mut().poll_next(context)).await {
+    while *succeeded < needed {
+        let Some(result) = poll_fn(|context| results.as_mut().poll_next(context)).await else { break };
         result?;
         *succeeded += 1;
     }
@@ -209,7 +206,7 @@ impl Drop for MySqlTx {
         // Given to a runtime that is gone, the pool still needs one to take its connection back.
         let _context = self.runtime.enter();
         self.runtime.spawn(async move {
-            if let Err(error) = roll_back(connection, &inner.line).await {
+            if let Err(error) = roll_back(connection, &inner.line, DROP_PATIENCE).await {
                 tracing::warn!(database = %inner.line.place, %error, "a transaction could not be rolled back");
             }
         });

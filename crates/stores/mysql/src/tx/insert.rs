@@ -9,7 +9,7 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqlStr};
 
 use crate::fault;
-use crate::statements::MySqlQuery;
+use crate::statements::{MySqlQuery, Statements};
 use crate::store::Inner;
 use crate::time::{delay, is_storable, nearest};
 
@@ -17,13 +17,43 @@ use crate::time::{delay, is_storable, nearest};
 /// the driver leaves Nagle's algorithm on, and what is sent next, the commit, then waits 40 ms for an acknowledgement.
 const KEPT: usize = 32;
 
-/// Statements for 1 to [`KEPT`] events.
+/// Fails outside of a transaction, where a savepoint alone does nothing: each statement would be a commit of its own.
+const SAVEPOINT: &str = include_str!("savepoint.sql");
+
+/// What the events of a statement need beside what they are: each kind has a statement of its own, for every value and
+/// every expression more costs each row.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Due now, for whoever takes them.
+    Free,
+    /// Due now, and leased to who writes them.
+    Leased,
+    /// Some are due later; the others may be leased.
+    Scheduled,
+}
+
+impl Kind {
+    fn of(events: &[Event], birth: Option<&Birth>) -> Self {
+        match birth {
+            _ if events.iter().any(|event| event.schedule() != Schedule::Now) => Self::Scheduled,
+            Some(_) => Self::Leased,
+            None => Self::Free,
+        }
+    }
+}
+
+/// Statements for 1 to [`KEPT`] events of each kind.
 #[derive(Default)]
-pub(crate) struct Inserts([OnceLock<SqlStr>; KEPT]);
+pub(crate) struct Inserts([[OnceLock<SqlStr>; KEPT]; 3]);
 
 impl Inserts {
-    fn for_events(&self, count: usize, one: &SqlStr) -> SqlStr {
-        match self.0.get(count - 1) {
+    fn for_events(&self, count: usize, kind: Kind, statements: &Statements) -> SqlStr {
+        let one = match kind {
+            Kind::Free => &statements.insert,
+            Kind::Leased => &statements.insert_leased,
+            Kind::Scheduled => &statements.insert_scheduled,
+        };
+        match self.0[kind as usize].get(count - 1) {
             Some(kept) => kept.get_or_init(|| repeated(count, one)).clone(),
             None => repeated(count, one),
         }
@@ -69,8 +99,8 @@ async fn insert_chunks(
     chunks: &[&[Event]],
     birth: Option<&Birth>,
 ) -> Result<(), InsertError> {
-    let failed = |error| InsertError::Store(inner.line.place.store(error));
-    connection.execute("SAVEPOINT pillarbox_insert").await.map_err(failed)?;
+    let failed = |error| InsertError::Store(inner.line.place.insert(error, 0));
+    connection.execute(SAVEPOINT).await.map_err(failed)?;
     for chunk in chunks {
         if let Err(error) = insert_chunk(inner, connection, chunk, birth).await {
             // After a deadlock there is nothing to go back to: all was rolled back.
@@ -87,25 +117,26 @@ async fn insert_chunk(
     events: &[Event],
     birth: Option<&Birth>,
 ) -> Result<(), InsertError> {
-    let statement = inner.inserts.for_events(events.len(), &inner.statements.insert);
+    let kind = Kind::of(events, birth);
+    let statement = inner.inserts.for_events(events.len(), kind, &inner.statements);
     let query = sqlx::query(statement).persistent(events.len() <= KEPT);
-    let query = events.iter().fold(query, |query, event| bind(query, event, birth));
+    let query = events.iter().fold(query, |query, event| {
+        let query = bind(query, event);
+        match (kind, birth) {
+            (Kind::Free, _) | (Kind::Leased, None) => query,
+            (Kind::Leased, Some(birth)) => bind_birth(query, birth),
+            (Kind::Scheduled, _) => bind_schedule(query, event, birth),
+        }
+    });
     query.execute(connection).await.map(drop).map_err(|error| explain(inner, events, error))
 }
 
-/// Binds all values of an event. None is computed from another column: who may only insert can read none.
-fn bind<'q>(query: MySqlQuery<'q>, event: &'q Event, birth: Option<&'q Birth>) -> MySqlQuery<'q> {
+/// Binds what an event is.
+fn bind<'q>(query: MySqlQuery<'q>, event: &'q Event) -> MySqlQuery<'q> {
     let (json, bytes) = match event.payload() {
         Payload::Json(text) => (Some(text.as_str()), None),
         Payload::Bytes(bytes) => (None, Some(bytes.as_slice())),
     };
-    let (due_at, due_in) = match event.schedule() {
-        Schedule::Now => (None, 0),
-        Schedule::After(after) => (None, delay(after)),
-        Schedule::At(at) => (Some(nearest(at)), 0),
-    };
-    let birth = birth.filter(|_| event.schedule() == Schedule::Now);
-    let available_in = birth.map_or(due_in, |birth| micros(birth.lease_for));
     query
         .bind(event.id())
         .bind(event.event_type())
@@ -119,10 +150,27 @@ fn bind<'q>(query: MySqlQuery<'q>, event: &'q Event, birth: Option<&'q Birth>) -
         .bind(event.context().to_json())
         .bind(json)
         .bind(bytes)
+}
+
+/// Binds how long an event is leased, and to whom.
+fn bind_birth<'q>(query: MySqlQuery<'q>, birth: &'q Birth) -> MySqlQuery<'q> {
+    query.bind(micros(birth.lease_for)).bind(birth.owner.to_string()).bind(birth.token.0)
+}
+
+/// Binds when an event is due; one that is due now may be leased. None of these is computed from another column: who
+/// may only insert can read none.
+fn bind_schedule<'q>(query: MySqlQuery<'q>, event: &'q Event, birth: Option<&'q Birth>) -> MySqlQuery<'q> {
+    let (due_at, due_in) = match event.schedule() {
+        Schedule::Now => (None, 0),
+        Schedule::After(after) => (None, delay(after)),
+        Schedule::At(at) => (Some(nearest(at)), 0),
+    };
+    let birth = birth.filter(|_| event.schedule() == Schedule::Now);
+    query
         .bind(due_at)
         .bind(due_in)
         .bind(due_at)
-        .bind(available_in)
+        .bind(birth.map_or(due_in, |birth| micros(birth.lease_for)))
         .bind(birth.map(|birth| birth.owner.to_string()))
         .bind(birth.map(|birth| birth.token.0))
         .bind(birth.map(|_| 0))
@@ -138,22 +186,29 @@ fn explain(inner: &Inner, events: &[Event], error: sqlx::Error) -> InsertError {
     });
     match repeated {
         Some(event) => InsertError::DuplicateId { id: event.id().to_owned() },
-        None => InsertError::Store(inner.line.place.store(error)),
+        None => {
+            let bytes = events.iter().map(|event| event.payload().as_bytes().len()).sum();
+            InsertError::Store(inner.line.place.insert(error, bytes))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pillarbox_sql::Names;
+
     use super::*;
 
     /// W2: one statement has a row of values for every event.
     #[test]
     fn a_statement_has_room_for_its_events() {
-        let (inserts, one) = (Inserts::default(), include_str!("insert.sql").into_sql_str());
-        let parameters = |count| inserts.for_events(count, &one).as_str().matches('?').count();
+        let (inserts, statements) = (Inserts::default(), Statements::new(&Names::default()));
 
-        for count in [1, 2, KEPT, KEPT + 1, 500] {
-            assert_eq!(parameters(count), 20 * count);
+        for (kind, values) in [(Kind::Free, 12), (Kind::Leased, 15), (Kind::Scheduled, 20)] {
+            for count in [1, 2, KEPT, KEPT + 1, 500] {
+                let statement = inserts.for_events(count, kind, &statements);
+                assert_eq!(statement.as_str().matches('?').count(), values * count);
+            }
         }
     }
 }

@@ -10,14 +10,7 @@ INSERT INTO outbox_event (
     headers,
     context,
     payload,
-    payload_bytes,
-    created_at,
-    due_at,
-    available_at,
-    locked_by,
-    token,
-    locked_at,
-    starts
+    payload_bytes
 )
 VALUES (
     ?,
@@ -31,18 +24,5 @@ VALUES (
     ?,
     ?,
     ?,
-    ?,
-    UTC_TIMESTAMP(6),
-    COALESCE(
-        TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ? MICROSECOND,
-        UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
-    ),
-    COALESCE(
-        TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ? MICROSECOND,
-        UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
-    ),
-    ?,
-    ?,
-    UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND,
     ?
 )

@@ -4,8 +4,9 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pillarbox::store::StoreError;
+use pillarbox::store::{Administration, EventStore, InsertError, StoreError, TxStore};
 use pillarbox_mysql::MySqlStore;
+use pillarbox_testkit::conformance::{order_placed, take};
 use sqlx::ConnectOptions;
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
@@ -176,6 +177,48 @@ pub(crate) async fn missing_privilege_is_named(stage: &MySqlStage) {
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(error.to_string().contains("give `GRANT SELECT ON outbox_meta` to it"), "{error}");
     stage.drop_user(&user).await;
+}
+
+/// S2: who may look at the version only is told what else it takes to ask for numbers, and not that there is no outbox.
+pub(crate) async fn missing_privilege_on_the_table_is_named(stage: &MySqlStage) {
+    let user = stage.user("guest", PASSWORD, &["GRANT SELECT ON shop.outbox_meta TO 'guest'@'%'"]).await;
+    let store =
+        MySqlStore::connect(stage.options_as(&user, PASSWORD).to_url_lossy().to_string()).await.unwrap();
+
+    for error in [
+        store.highest().await.unwrap_err(),
+        store.stats().await.unwrap_err(),
+        store.take(take(1)).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+        assert!(error.to_string().contains("give `GRANT SELECT ON outbox_event` to it"), "{error}");
+    }
+    store.close().await;
+    stage.drop_user(&user).await;
+}
+
+/// S2: a trigger whose maker has lost the rights that it runs with, or is gone, is named with what helps.
+pub(crate) async fn trigger_without_rights_is_named(stage: &MySqlStage) {
+    let user = stage.user("maker", PASSWORD, &["GRANT ALL ON shop.* TO 'maker'@'%'"]).await;
+    let trigger = include_str!("../../migrations/0001_trigger.sql");
+    let definer = format!("CREATE DEFINER = '{user}'@'%' TRIGGER");
+    stage.run("DROP TRIGGER outbox_event_partition").await;
+    stage.run(&trigger.replace("CREATE TRIGGER", &definer)).await;
+    let refusal = async || {
+        let mut tx = stage.store.begin().await.unwrap();
+        let refused = stage.store.insert(&mut tx, &[order_placed("order-17")], None).await.unwrap_err();
+        let InsertError::Store(refused) = refused else { panic!("{refused:?}") };
+        assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+        refused.to_string()
+    };
+
+    stage.run(&format!("REVOKE ALL ON {}.* FROM '{user}'@'%'", stage.database)).await;
+    let without_rights = refusal().await;
+    stage.drop_user(&user).await;
+    let gone = refusal().await;
+
+    assert!(without_rights.contains(&format!("runs with the rights of `{user}`")), "{without_rights}");
+    assert!(gone.contains("runs with the rights of a user who is gone"), "{gone}");
 }
 
 /// V3: a row without a payload is refused by the table.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, CommitError, DoneRows, EventStore, Lease, Outcome, Purge, Selection, Settlement, Status,
-    TxStore,
+    Administration, CommitError, DoneRows, EventStore, InsertError, Lease, Outcome, Purge, Selection,
+    Settlement, Status, TxStore,
 };
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::acceptance::{Desk, Stage};
@@ -99,6 +99,20 @@ pub(crate) async fn foreign_transaction_goes_on_without_its_beginning(stage: &My
 
     assert_eq!(stage.status(before.id()).await, None);
     assert_eq!(stage.status(after.id()).await, Some(Status::New), "the rollback came too late for it");
+}
+
+/// W1, W12: more events than fit into one statement are not written one statement after the other where the
+/// transaction has ended unnoticed: all or none, and here none.
+pub(crate) async fn many_events_after_the_end_are_refused(stage: &MySqlStage) {
+    let many: Vec<_> = (0..501).map(|n| order_placed(&format!("order-{n}"))).collect();
+    let mut tx = stage.store.pool().begin().await.unwrap();
+    tx.execute("ROLLBACK").await.unwrap();
+
+    let refused = stage.store.insert(&mut tx, &many, None).await.unwrap_err();
+
+    let InsertError::Store(refused) = refused else { panic!("{refused:?}") };
+    assert!(refused.to_string().contains("had ended before"), "{refused}");
+    assert_eq!(stage.number("SELECT COUNT(*) FROM outbox_event").await, 0);
 }
 
 /// W5: a statement that commits by itself ends the transaction: what comes later is rolled back, and the commit

@@ -6,6 +6,7 @@ mod bad_input;
 mod cancellations;
 mod cluster;
 mod deadlocks;
+mod frozen;
 mod histories;
 mod migrations;
 mod open_writers;
@@ -55,6 +56,8 @@ fn add_trials(suite: &mut Suite, server: Server) {
             table_without_transactions_is_refused
             senseless_limits_are_refused
             missing_privilege_is_named
+            missing_privilege_on_the_table_is_named
+            trigger_without_rights_is_named
             row_without_payload_is_refused
         }
         cancellations {
@@ -65,9 +68,13 @@ fn add_trials(suite: &mut Suite, server: Server) {
             swallowed_deadlock_leaves_no_ghost
             connection_is_usable_after_a_deadlock
             foreign_transaction_goes_on_without_its_beginning
+            many_events_after_the_end_are_refused
             implicit_commit_is_noticed
             transaction_in_a_transaction_is_a_savepoint
             store_hides_its_own_deadlocks
+        }
+        frozen {
+            take_that_stopped_frees_its_rows
         }
         histories {
             random_histories_end_like_on_the_memory_store
@@ -79,6 +86,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
             names_lead_to_outboxes_of_their_own
             reserved_word_is_a_database
             migrations_at_once_agree
+            migrations_of_two_outboxes_wait_for_each_other_not
             migration_that_was_cut_off_is_completed
             newer_tables_are_refused
             printed_sql_does_the_same
@@ -91,6 +99,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
         }
         plans {
             every_statement_uses_its_index
+            small_table_is_not_scanned
         }
         processes {
             write_elsewhere_is_found_by_polling
@@ -109,6 +118,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
         }
         sessions {
             begun_transactions_are_read_committed
+            begun_transactions_on_a_pool_are_read_committed
             own_steps_are_read_committed
             time_zone_of_a_session_has_no_effect
             clock_of_the_writer_has_no_effect

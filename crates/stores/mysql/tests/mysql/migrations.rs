@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
+use std::time::Duration;
 
 use pillarbox::Event;
 use pillarbox::store::{Administration, StoreError, TxStore};
@@ -9,6 +10,7 @@ use pillarbox_mysql::{MySqlStore, migrations_sql};
 use pillarbox_sql::Names;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 
 use crate::stage::MySqlStage;
 
@@ -113,6 +115,18 @@ pub(crate) async fn migrations_at_once_agree(stage: &MySqlStage) {
     for store in stores {
         store.close().await;
     }
+}
+
+/// S6, W8: an outbox is migrated while another on the same server is.
+pub(crate) async fn migrations_of_two_outboxes_wait_for_each_other_not(stage: &MySqlStage) {
+    let mut other = stage.connection().await;
+    let lock = include_str!("../../src/migration/lock.sql");
+    let locked = sqlx::query_scalar::<_, i64>(lock).bind(&stage.database).bind("eu_").bind(0);
+    assert_eq!(locked.fetch_one(&mut other).await.unwrap(), 1);
+
+    let migrated = timeout(Duration::from_secs(10), stage.store.migrate()).await;
+
+    assert_eq!(migrated.expect("nobody migrates this one").unwrap(), 1);
 }
 
 /// S6: a migration that was cut off after any statement is completed by the next.

@@ -94,6 +94,31 @@ pub(crate) async fn every_statement_uses_its_index(stage: &MySqlStage) {
     assert_reads_only_what_it_takes(&mut connection).await;
 }
 
+/// D12, S9: where there are hardly more rows than numbers in a list, a statement by numbers looks for them all the same,
+/// and does not go through the rows of others.
+pub(crate) async fn small_table_is_not_scanned(stage: &MySqlStage) {
+    let mut connection = stage.connection().await;
+    connection.execute("/*!80032 SET SESSION explain_format = 'TRADITIONAL' */").await.unwrap();
+    for n in 0..10 {
+        let sql = "INSERT INTO outbox_event (event_id, event_type, payload, token) VALUES (?, 'OrderPlaced', '{}', 17)";
+        sqlx::query(sql).bind(format!("order-{n}")).execute(&mut connection).await.unwrap();
+    }
+    connection.execute("ANALYZE TABLE outbox_event").await.unwrap();
+
+    for Expected { name, sql, .. } in STATEMENTS.iter().filter(|expected| expected.sql.contains("seq IN (?)"))
+    {
+        let sql = sql.replace("IN (?)", &format!("IN ({})", vec!["?"; 8].join(", ")));
+        let places = 1..=sql.matches('?').count() as i64;
+        let query = sqlx::query(AssertSqlSafe(format!("EXPLAIN {sql}")));
+        let query = places.fold(query, |query, value| query.bind(value % 10 + 1));
+        let plan = query.fetch_all(&mut connection).await.unwrap();
+
+        let (kind, key) =
+            (text(&plan[0], "type").unwrap_or_default(), text(&plan[0], "key").unwrap_or_default());
+        assert!(kind == "range" && key == BY_NUMBER, "{name}: {kind} by {key}");
+    }
+}
+
 async fn assert_plans(connection: &mut MySqlConnection, when: &str) {
     for Expected { name, sql, keys, may_sort } in STATEMENTS {
         let explain = AssertSqlSafe(format!("EXPLAIN {sql}"));

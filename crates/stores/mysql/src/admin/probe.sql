@@ -1,0 +1,3 @@
+SELECT seq
+FROM outbox_event
+LIMIT 0

@@ -1,0 +1,2 @@
+START TRANSACTION;
+SET SESSION wait_timeout = 5

@@ -1,0 +1,2 @@
+COMMIT;
+SET SESSION wait_timeout = 30

@@ -1,0 +1,1 @@
+DO RELEASE_LOCK(CONCAT('pillarbox migrates ', MD5(CONCAT_WS('.', COALESCE(?, DATABASE()), ?))))

@@ -1,0 +1,3 @@
+SET SESSION autocommit = 0;
+START TRANSACTION READ WRITE;
+SAVEPOINT pillarbox_transaction

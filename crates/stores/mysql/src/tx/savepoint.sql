@@ -1,0 +1,3 @@
+SAVEPOINT pillarbox_insert;
+RELEASE SAVEPOINT pillarbox_insert;
+SAVEPOINT pillarbox_insert

@@ -1,0 +1,61 @@
+//! Settings of a server that an outbox cannot live with are named.
+
+use pillarbox::Event;
+use pillarbox::store::{InsertError, StoreError, TxStore};
+use pillarbox_mysql::MySqlStore;
+
+use crate::server::PrivateServer;
+
+/// Writes an event of so many bytes in a transaction of its own.
+async fn write(store: &MySqlStore, bytes: usize) -> Result<(), StoreError> {
+    let mut tx = store.begin().await?;
+    let event = Event::of_bytes("OrderPlaced", vec![17; bytes]).unwrap();
+    match store.insert(&mut tx, &[event], None).await {
+        Ok(()) => MySqlStore::commit(tx).await.map_err(|error| panic!("{error}")),
+        Err(InsertError::Store(error)) => Err(error),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// S2: a server that is read-only is refused, to those too who could write to it; one that becomes so is out of order
+/// until it is not so any more.
+pub(crate) async fn read_only_server_is_refused(server: &PrivateServer) {
+    let store = server.store().await;
+
+    server.run("SET GLOBAL read_only = 1").await;
+    let refused = MySqlStore::connect(&server.url).await.unwrap_err();
+    let out_of_order = write(&store, 17).await.unwrap_err();
+    server.run("SET GLOBAL read_only = 0").await;
+
+    assert!(matches!(refused, StoreError::Config(_)), "{refused:?}");
+    assert!(refused.to_string().contains("is read-only, as replicas are"), "{refused}");
+    assert!(out_of_order.is_transient(), "{out_of_order:?}");
+    assert!(out_of_order.to_string().contains("is read-only"), "{out_of_order}");
+    write(&store, 17).await.unwrap();
+    store.close().await;
+}
+
+/// S2: a binary log that cannot hold what READ COMMITTED writes is named, and what to set instead.
+pub(crate) async fn log_of_statements_is_named(server: &PrivateServer) {
+    server.store().await.close().await;
+    server.run("SET GLOBAL binlog_format = 'STATEMENT'").await;
+    let store = server.store().await;
+
+    let refused = write(&store, 17).await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("`binlog_format` STATEMENT"), "{refused}");
+    store.close().await;
+}
+
+/// S2: a statement that the server does not take for its size is named with the setting that decides it.
+pub(crate) async fn statement_that_is_too_large_is_named(server: &PrivateServer) {
+    server.run("SET GLOBAL max_allowed_packet = 1024 * 1024").await;
+    let store = server.store().await;
+
+    let refused = write(&store, 1024 * 1024).await.unwrap_err();
+
+    assert!(refused.to_string().contains("`max_allowed_packet`"), "{refused:?}");
+    write(&store, 17).await.unwrap();
+    store.close().await;
+}
