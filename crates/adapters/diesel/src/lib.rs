@@ -1,6 +1,8 @@
 //! Writes Pillarbox events inside a transaction of [`diesel_async`].
 //!
 //! ```no_run
+//! # #[cfg(feature = "postgres")]
+//! # mod example {
 //! use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 //! use pillarbox::{Event, Outbox};
 //! use pillarbox_postgres::PostgresStore;
@@ -17,6 +19,7 @@
 //!     outbox.committed(placed.await?);
 //!     Ok(())
 //! }
+//! # }
 //! ```
 //!
 //! - [`write_in`] is all there is; it is to diesel what [`Outbox::write_in`](pillarbox::Outbox::write_in) is to
@@ -40,6 +43,9 @@ use rows::Rows;
 
 pub use pillarbox_sql::{Names, canonical::Tables};
 pub use rows::Dialect;
+
+#[cfg(not(any(feature = "postgres", feature = "mysql")))]
+compile_error!("`pillarbox-diesel` needs at least one of its features `postgres` and `mysql`");
 
 #[cfg(feature = "mysql")]
 rows::dialect!(diesel::mysql::Mysql, MySql);
