@@ -12,6 +12,9 @@ use crate::cases::Case;
 use crate::measure::Scale;
 use crate::report::{Goal, Line};
 
+/// Taking raises `starts`, and being done leaves it as it is.
+pub(crate) const TAKEN_ONCE: &str = "SELECT count(*) FROM outbox_event WHERE status = 1 AND starts = 1";
+
 /// The aggregate type and the event type of every event that is measured.
 pub(crate) const AGGREGATE: &str = "Order";
 pub(crate) const EVENT: &str = "OrderPlaced";
@@ -128,6 +131,9 @@ pub(crate) trait Server: Database {
 
     /// What the server has written and committed so far, nobody being connected to the outbox.
     fn meter(&self, address: &Address) -> impl Future<Output = Result<Meter>> + Send;
+
+    /// How many events are done that were taken exactly once.
+    fn taken_once(address: &Address) -> impl Future<Output = Result<u64>> + Send;
 
     /// Opens a transaction that sees the outbox as it is now, for as long as it lives.
     fn snapshot(address: &Address)

@@ -15,8 +15,8 @@ use crate::database::{Address, Database};
 
 /// How the other process learns where the outbox is; an argument would show a password to everyone.
 const ADDRESS: &str = "PILLARBOX_BENCH_ADDRESS";
-/// How often a number that changes is printed.
-const SAY_EVERY: Duration = Duration::from_millis(5);
+/// How often a number that changes is printed: often enough for a rate, too seldom to slow anybody down.
+const SAY_EVERY: Duration = Duration::from_millis(10);
 
 /// What another process does.
 #[derive(Clone, Copy, Debug, ValueEnum)]

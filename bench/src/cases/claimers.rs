@@ -8,31 +8,39 @@ use anyhow::{Context, Result, ensure};
 use tokio::sync::mpsc;
 
 use super::drain::drainer;
-use crate::database::{Address, Database, Fill};
+use crate::database::{Address, Database, Fill, Server};
 use crate::measure::{Deliveries, Scale, median};
 use crate::process::{self, Process, Role};
 use crate::raw;
 use crate::report::{Goal, Line, grouped};
 
-const EVENTS: usize = 100_000;
-/// Enough for eight processes.
-const EVENTS_QUICK: usize = 8_000;
+const EVENTS: usize = 60_000;
+const EVENTS_QUICK: usize = 20_000;
 const PROCESSES: [usize; 3] = [1, 4, 8];
+const PROCESSES_QUICK: [usize; 2] = [1, 8];
 const ROUNDS: usize = 5;
-/// One event of so many is drained before the clock starts: until then connections are opened.
+const ROUNDS_QUICK: usize = 3;
+/// One event of so many is drained before the clock starts: until then connections are opened and queues filled.
 const WARM_UP: usize = 4;
+/// What eight processes hold in their queues. The clock stops when so many are left: from there on some find nothing
+/// to claim, and with fewer left than this the claims of what is counted would lie before the start of the clock.
+const HELD: usize = 8 * 1_000;
 /// How long a claimer waits when it found nothing.
 const IDLE_FOR: Duration = Duration::from_millis(10);
 
-pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
-    let events = scale.pick(EVENTS, EVENTS_QUICK);
-    let shown = PROCESSES.map(|processes| processes.to_string()).join(", ");
-    eprintln!("claimers: {shown} processes, {} pending, {ROUNDS} rounds", grouped(events as u64));
+/// Events per second of so many processes, by us and by hand, in each round.
+type Rates = (usize, [Vec<f64>; 2]);
 
-    let mut rates = PROCESSES.map(|processes| (processes, [Vec::new(), Vec::new()]));
-    for round in 0..ROUNDS {
-        for turn in 0..2 * PROCESSES.len() {
-            let turn = (turn + round) % (2 * PROCESSES.len());
+pub(crate) async fn measure<D: Server>(place: &D, scale: Scale) -> Result<Vec<Line>> {
+    let (events, rounds) = (scale.pick(EVENTS, EVENTS_QUICK), scale.pick(ROUNDS, ROUNDS_QUICK));
+    let processes = scale.pick(&PROCESSES[..], &PROCESSES_QUICK);
+    let shown = processes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    eprintln!("claimers: {shown} processes, {} pending, {rounds} rounds", grouped(events as u64));
+
+    let mut rates: Vec<Rates> = processes.iter().map(|processes| (*processes, Default::default())).collect();
+    for round in 0..rounds {
+        for turn in 0..2 * rates.len() {
+            let turn = (turn + round) % (2 * rates.len());
             let (processes, [ours, by_hand]) = &mut rates[turn / 2];
             let (role, rates) =
                 if turn.is_multiple_of(2) { (Role::Claim, ours) } else { (Role::ClaimByHand, by_hand) };
@@ -41,19 +49,30 @@ pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<
             rates.push(rate_of::<D>(role, *processes, &address, events).await?);
         }
     }
-    let medians = rates.map(|(processes, rates)| (processes, rates.map(|mut rates| median(&mut rates))));
-    let mut lines = Vec::new();
-    for (processes, [ours, by_hand]) in medians {
-        lines.push(Line::new(D::NAME, format!("claimers/{processes}"), ours, "events/s", by_hand));
-    }
-    let [(one, [alone, _]), .., (all, [together, _])] = medians;
-    let line = Line::new(D::NAME, format!("claimers/{all}-against-{one}"), together, "events/s", alone);
-    lines.push(line.goal(Goal::AtLeast(0.9)));
-    Ok(lines)
+    Ok(lines::<D>(rates))
 }
 
-/// Events per second that `processes` processes come to together, with `events` pending.
-async fn rate_of<D: Database>(role: Role, processes: usize, address: &Address, events: usize) -> Result<f64> {
+fn lines<D: Database>(rates: Vec<Rates>) -> Vec<Line> {
+    let medians: Vec<(usize, [f64; 2])> = rates
+        .into_iter()
+        .map(|(processes, rates)| (processes, rates.map(|mut rates| median(&mut rates))))
+        .collect();
+    let mut lines = Vec::new();
+    for (processes, [ours, by_hand]) in &medians {
+        lines.push(Line::new(D::NAME, format!("claimers/{processes}"), *ours, "events/s", *by_hand));
+    }
+    if let [(one, alone), .., (all, together)] = &medians[..] {
+        let case = |name| format!("{name}/{all}-against-{one}");
+        let line = Line::new(D::NAME, case("claimers"), together[0], "events/s", alone[0]);
+        lines.push(line.goal(Goal::AtLeast(0.9)));
+        lines.push(Line::new(D::NAME, case("claimers-by-hand"), together[1], "events/s", alone[1]));
+    }
+    lines
+}
+
+/// Events per second that `processes` processes come to together, with `events` pending. All are delivered and
+/// settled by exactly one of them.
+async fn rate_of<D: Server>(role: Role, processes: usize, address: &Address, events: usize) -> Result<f64> {
     let mut claimers = Vec::new();
     for _ in 0..processes {
         claimers.push(Claimer::start::<D>(role, address).await?);
@@ -65,21 +84,24 @@ async fn rate_of<D: Database>(role: Role, processes: usize, address: &Address, e
         running.push(tokio::spawn(claimer.run(counts.clone(), ended.clone())));
     }
     let mut done = 0;
-    let mut reach = async |count: u64| {
-        while done < count {
+    let mut reach = async |count: usize| {
+        while done < count as u64 {
             done += counted.recv().await.context("a claimer is gone")??;
         }
         anyhow::Ok((done, Instant::now()))
     };
-    let (before, begun) = reach((events / WARM_UP) as u64).await?;
-    let (after, ended_at) = reach(events as u64).await?;
+    let (before, begun_at) = reach(events / WARM_UP).await?;
+    let (after, ended_at) = reach(events - HELD).await?;
+    reach(events).await?;
     end.send(true)?;
     let mut total = 0;
     for claimer in running {
         total += claimer.await??;
     }
     ensure!(total == events as u64, "{total} deliveries of {events} events: some came twice");
-    Ok((after - before) as f64 / (ended_at - begun).as_secs_f64())
+    let once = D::taken_once(address).await?;
+    ensure!(once == events as u64, "only {once} of {events} events were taken by one process alone");
+    Ok((after - before) as f64 / (ended_at - begun_at).as_secs_f64())
 }
 
 /// A process that takes and settles until it is told to end.

@@ -1,4 +1,5 @@
-//! `run-sink`: runs to a sink against single deliveries by four workers, when each answer takes 2 ms.
+//! `run-sink`: runs to a sink against single deliveries by four workers, when each answer takes 2 ms, and against a
+//! listener that does nothing.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -12,35 +13,46 @@ use crate::measure::{Deliveries, Scale, median};
 use crate::report::{Goal, Line, grouped};
 
 const ANSWER_AFTER: Duration = Duration::from_millis(2);
-/// In runs, and alone.
-const EVENTS: [usize; 2] = [100_000, 10_000];
-const EVENTS_QUICK: [usize; 2] = [10_000, 1_000];
+/// In runs, alone, and to nobody.
+const EVENTS: [usize; 3] = [100_000, 10_000, 100_000];
+const EVENTS_QUICK: [usize; 3] = [10_000, 1_000, 10_000];
 const ROUNDS: usize = 3;
 
 pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
-    let [in_runs, alone] = scale.pick(EVENTS, EVENTS_QUICK);
-    let (shown_runs, shown_alone) = (grouped(in_runs as u64), grouped(alone as u64));
-    eprintln!("run-sink: {shown_runs} events in runs, {shown_alone} alone, {ROUNDS} rounds");
+    let events = scale.pick(EVENTS, EVENTS_QUICK);
+    let [in_runs, alone, to_nobody] = events.map(|events| grouped(events as u64));
+    eprintln!("run-sink: {in_runs} events in runs, {alone} alone, {to_nobody} to nobody, {ROUNDS} rounds");
 
-    let mut memory: [Vec<f64>; 2] = Default::default();
-    let mut database: [Vec<f64>; 2] = Default::default();
-    for _ in 0..ROUNDS {
-        for (kind, events) in [in_runs, alone].into_iter().enumerate() {
-            let target = || if kind == 0 { Target::sink(SlowSink) } else { Target::listener(slow_listener) };
-            memory[kind].push(rate(in_memory(events).await?, target(), events).await?);
+    let mut memory: [Vec<f64>; 3] = Default::default();
+    let mut database: [Vec<f64>; 3] = Default::default();
+    for round in 0..ROUNDS {
+        for turn in 0..events.len() {
+            let kind = (turn + round) % events.len();
+            let events = events[kind];
+            memory[kind].push(rate(in_memory(events).await?, target(kind), events).await?);
             let address = place.create("sink").await?;
             D::fill(&address, events, Fill::Pending).await?;
             let store = D::store(&address).await?;
-            database[kind].push(rate(store.clone(), target(), events).await?);
+            database[kind].push(rate(store.clone(), target(kind), events).await?);
             D::close(&store).await;
         }
     }
-    let [memory_runs, memory_alone] = memory.map(|mut rates| median(&mut rates));
-    let [in_runs, alone] = database.map(|mut rates| median(&mut rates));
+    let [memory_runs, memory_alone, _] = memory.map(|mut rates| median(&mut rates));
+    let [in_runs, alone, to_nobody] = database.map(|mut rates| median(&mut rates));
     Ok(vec![
         Line::new("memory", "run-sink", memory_runs, "events/s", memory_alone).goal(Goal::AtLeast(20.0)),
         Line::new(D::NAME, "run-sink", in_runs, "events/s", alone).goal(D::GOALS.run_sink),
+        Line::new(D::NAME, "run-sink/against-drain", in_runs, "events/s", to_nobody).goal(Goal::AtLeast(0.8)),
     ])
+}
+
+/// Who receives the events: a sink, a listener, nobody.
+fn target(kind: usize) -> Target {
+    match kind {
+        0 => Target::sink(SlowSink),
+        1 => Target::listener(slow_listener),
+        _ => Target::listener(|_: Delivery| async { Ok::<_, Infallible>(()) }),
+    }
 }
 
 /// A broker that answers a run after 2 ms.
