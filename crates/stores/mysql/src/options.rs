@@ -209,8 +209,7 @@ impl MySqlStore {
                 "the URL names no database; add one (`mysql://host/database`), or set `schema`".into(),
             ));
         }
-        let look =
-            "SELECT VERSION() AS version, @@GLOBAL.read_only OR @@GLOBAL.innodb_read_only AS is_read_only";
+        let look = include_str!("options/look.sql");
         let (version, is_read_only) = self
             .run(
                 |inner| &inner.operating,

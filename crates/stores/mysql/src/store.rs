@@ -68,6 +68,8 @@ impl MySqlStore {
     }
 
     /// The pool whose connections serve [`begin`](pillarbox::store::TxStore::begin), for statements of yours.
+    ///
+    /// Made from a URL, its connections are at READ COMMITTED, and commit each statement by itself as usual.
     pub fn pool(&self) -> &MySqlPool {
         &self.inner.pool
     }

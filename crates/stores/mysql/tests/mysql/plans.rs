@@ -107,7 +107,7 @@ pub(crate) async fn small_table_is_not_scanned(stage: &MySqlStage) {
 
     for Expected { name, sql, .. } in STATEMENTS.iter().filter(|expected| expected.sql.contains("seq IN (?)"))
     {
-        let sql = sql.replace("IN (?)", &format!("IN ({})", vec!["?"; 8].join(", ")));
+        let sql = sql.replace("IN (?)", &format!("IN ({})", ["?"; 8].join(", ")));
         let places = 1..=sql.matches('?').count() as i64;
         let query = sqlx::query(AssertSqlSafe(format!("EXPLAIN {sql}")));
         let query = places.fold(query, |query, value| query.bind(value % 10 + 1));
