@@ -30,6 +30,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(1);
 /// How long rows that somebody else has locked are left alone.
 const HELD_FOR: Duration = Duration::from_secs(1);
+/// How often the log tells of such rows.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// Outcomes whose rows somebody else has locked.
 #[derive(Default)]
@@ -37,6 +39,8 @@ struct Held {
     outcomes: Vec<Unrecorded>,
     /// When they are tried again.
     again_at: Duration,
+    /// When the log said so last.
+    told_at: Option<Duration>,
 }
 
 /// The task that writes outcomes.
@@ -72,7 +76,7 @@ impl Settler {
                 biased;
                 entry = entries.recv() => match entry {
                     Some(entry) => sort_in(entry, &mut batch, &mut flushes),
-                    None => return,
+                    None => return self.end(held, &state).await,
                 },
                 () = self.time_for(&held) => {}
             }
@@ -90,6 +94,14 @@ impl Settler {
                 let _ = flush.send(());
             }
         }
+    }
+
+    /// Tries once more what is held up, and leaves the rest unrecorded: nobody is left to wait for it.
+    async fn end(&self, mut held: Held, state: &SettlerState) {
+        let outcomes = std::mem::take(&mut held.outcomes);
+        self.write(outcomes, &mut held, state).await;
+        let numbers = held.outcomes.iter().map(|outcome| outcome.settlement.lease.seq).collect();
+        self.give_up(held.outcomes.into_iter(), &StoreError::Locked { numbers });
     }
 
     /// Completes when what is held up is to be tried again; never, if nothing is.
@@ -132,8 +144,11 @@ impl Settler {
 
     /// Writes a batch, again and again until it is recorded, bisected where the database refuses. What somebody
     /// else has locked is put aside, so that it holds up nothing else.
-    async fn write(&self, batch: Vec<Unrecorded>, held: &mut Held, state: &SettlerState) {
-        let mut parts = vec![batch];
+    async fn write(&self, mut batch: Vec<Unrecorded>, held: &mut Held, state: &SettlerState) {
+        let mut parts = Vec::new();
+        while !batch.is_empty() {
+            parts.push(batch.split_off(batch.len().saturating_sub(MAX_BATCH)));
+        }
         let mut pause = FIRST_PAUSE;
         while let Some(mut part) = parts.pop() {
             if part.is_empty() {
@@ -147,14 +162,12 @@ impl Settler {
                     parts.push(left_over);
                     state.troubled.store(false, Ordering::Relaxed);
                 }
-                Err(error) if error.is_transient() && self.shutdown.is_over() => {
-                    return self.give_up(parts.into_iter().flatten().chain(part), &error);
-                }
                 Err(StoreError::Locked { numbers }) if part.iter().any(|outcome| outcome.is_in(&numbers)) => {
                     state.troubled.store(false, Ordering::Relaxed);
-                    let (locked, free) = part.into_iter().partition(|outcome| outcome.is_in(&numbers));
-                    self.hold(locked, held);
-                    parts.push(free);
+                    parts.push(self.set_aside(part, numbers, held));
+                }
+                Err(error) if error.is_transient() && self.shutdown.is_over() => {
+                    return self.give_up(parts.into_iter().flatten().chain(part), &error);
                 }
                 Err(error) if error.is_transient() => {
                     tracing::error!(%error, outcomes = part.len(), "outcomes could not be recorded; trying again");
@@ -176,14 +189,27 @@ impl Settler {
         }
     }
 
-    fn hold(&self, locked: Vec<Unrecorded>, held: &mut Held) {
-        tracing::warn!(
-            outcomes = locked.len(),
-            event_id = locked.first().map(|outcome| &*outcome.event_id),
-            "another transaction has locked rows whose outcomes are to be recorded; trying again until it ends"
-        );
+    /// Puts outcomes aside whose rows are locked, or gives them up if there is no time left; returns the others.
+    fn set_aside(&self, part: Vec<Unrecorded>, numbers: Vec<i64>, held: &mut Held) -> Vec<Unrecorded> {
+        let (locked, free): (Vec<_>, Vec<_>) = part.into_iter().partition(|outcome| outcome.is_in(&numbers));
+        if self.shutdown.is_over() {
+            self.give_up(locked.into_iter(), &StoreError::Locked { numbers });
+            return free;
+        }
+        let now = self.runtime.clock.now();
+        if held.told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= TELL_EVERY) {
+            held.told_at = Some(now);
+            tracing::warn!(
+                outcomes = locked.len(),
+                event_id = locked.first().map(|outcome| &*outcome.event_id),
+                "another transaction has locked rows whose outcomes are to be recorded; trying again until it ends"
+            );
+        }
+        if held.outcomes.is_empty() {
+            held.again_at = now + HELD_FOR;
+        }
         held.outcomes.extend(locked);
-        held.again_at = self.runtime.clock.now() + HELD_FOR;
+        free
     }
 
     /// One write. While the database is silent the poller takes nothing: it would take anew what waits here, and

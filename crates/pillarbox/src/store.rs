@@ -209,8 +209,8 @@ pub enum DoneRows {
 ///   the settlement is lost.
 /// - A lease longer than [`LONGEST_LEASE`] is refused, at birth and in a renewal too.
 /// - One settlement that the database refuses is an error for the whole call with nothing applied, so that
-///   the caller can bisect. So are rows that another transaction has locked for longer than the store's
-///   patience: [`StoreError::Locked`] names them, so that the caller can leave them out.
+///   the caller can bisect. So are rows that another transaction has locked, for a settlement and a renewal:
+///   [`StoreError::Locked`] names them, so that the caller can leave them out.
 /// - [`Retry`](Outcome::Retry) moves the due time, [`Aside`](Outcome::Aside) and
 ///   [`Released`](Outcome::Released) do not.
 /// - An error means that nothing is known about the effect, except where [`StoreError`] says so.

@@ -11,7 +11,7 @@ use crate::listener::{SharedListener, Verdict};
 use crate::mutant::mutant;
 use crate::registry::{Receiver, Target};
 use crate::retry::{Retry, delay_after};
-use crate::store::{Lease, Outcome};
+use crate::store::{Lease, Outcome, StoreError};
 use crate::{Delivery, ListenerError};
 
 /// What ended an attempt other than the listener's own answer.
@@ -85,7 +85,12 @@ impl Dispatcher {
         leases.extend(self.queues.ending_before(needed));
         // One that expired may have been taken anew by this very instance.
         leases.iter_mut().for_each(|lease| *lease = self.in_flight.newest(*lease));
-        let renewed = self.store.renew(&leases, self.config.lease_for).await;
+        let mut renewed = self.store.renew(&leases, self.config.lease_for).await;
+        if let Err(StoreError::Locked { numbers }) = &renewed {
+            // These stay short, and are given back.
+            leases.retain(|lease| !numbers.contains(&lease.seq));
+            renewed = self.store.renew(&leases, self.config.lease_for).await;
+        }
         let deadline = now + self.config.lease_for;
         let mut live = items;
         match renewed {
@@ -95,7 +100,7 @@ impl Dispatcher {
                 self.suspects.fetch_sub(lost_suspects, Ordering::Relaxed);
                 live.retain(|item| !lost.contains(&item.lease.seq));
                 live.iter_mut()
-                    .filter(|item| item.deadline < needed)
+                    .filter(|item| leases.iter().any(|lease| lease.seq == item.lease.seq))
                     .for_each(|item| item.deadline = deadline);
             }
             Err(error) => tracing::warn!(%error, "leases could not be renewed; their events are given back"),

@@ -83,6 +83,14 @@ pub(crate) struct Faults {
     pub(crate) announcements: Failing,
 }
 
+impl Faults {
+    fn check_locks(&self, mut numbers: impl Iterator<Item = i64>) -> Result<(), StoreError> {
+        let locked = self.locked.load(Ordering::Relaxed);
+        let is_concerned = locked != 0 && numbers.any(|number| number == locked);
+        if is_concerned { Err(StoreError::Locked { numbers: vec![locked] }) } else { Ok(()) }
+    }
+}
+
 /// A memory store behind [`Faults`].
 #[derive(Clone, Debug)]
 pub(crate) struct FaultyStore {
@@ -117,10 +125,7 @@ impl EventStore for FaultyStore {
                 std::future::pending::<()>().await;
             }
             self.faults.settles.check()?;
-            let locked = self.faults.locked.load(Ordering::Relaxed);
-            if settlements.iter().any(|settlement| settlement.lease.seq == locked) {
-                return Err(StoreError::Locked { numbers: vec![locked] });
-            }
+            self.faults.check_locks(settlements.iter().map(|settlement| settlement.lease.seq))?;
             let poisoned = self.faults.poisoned.load(Ordering::Relaxed);
             if settlements.iter().any(|settlement| settlement.lease.seq == poisoned) {
                 return Err(StoreError::Refused { reason: "a constraint failed".to_owned(), source: None });
@@ -138,6 +143,7 @@ impl EventStore for FaultyStore {
     ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
         Box::pin(async move {
             self.faults.renewals.check()?;
+            self.faults.check_locks(leases.iter().map(|lease| lease.seq))?;
             self.store.renew(leases, lease_for).await
         })
     }

@@ -215,6 +215,26 @@ async fn event_that_waited_long_is_renewed_before_delivery() {
     assert_eq!((elsewhere.len(), outbox.counts().done), (0, 4));
 }
 
+/// Q3, D12: a locked row keeps no other from being renewed; its own event is given back.
+#[tokio::test(start_paused = true)]
+async fn locked_row_keeps_no_other_from_being_renewed() {
+    let stage = Stage::set();
+    let (listener, mut desk) = Desk::open();
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", listener).workers(1).start().unwrap();
+    write_all(&outbox, &orders(3)).await;
+    let first = desk.next().await;
+    stage.pass(25 * SECOND).await;
+
+    faults.locked.store(3, std::sync::atomic::Ordering::Relaxed);
+    first.succeed();
+    let second = desk.next().await;
+
+    assert_eq!(second.delivery.id(), "order-2");
+    assert_eq!(stage.row("order-2").await.attempts, 0);
+    assert!(stage.row("order-2").await.available_at > stage.row("order-3").await.available_at);
+}
+
 /// W13, Q3: an event whose transaction stayed open for longer than its lease comes once.
 #[tokio::test(start_paused = true)]
 async fn commit_long_after_the_write_delivers_once() {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use pillarbox::store::Status;
 use pillarbox::{Delivery, MemorySink};
+use pillarbox_testkit::acceptance::Desk;
 use tracing::Level;
 
 use crate::logs::Logs;
@@ -95,6 +96,57 @@ async fn locked_row_does_not_keep_an_outbox_from_closing() {
     assert!(faults.settled.load(Ordering::Relaxed) <= 15, "{faults:?}");
     assert_eq!((seen.ids(), stage.status("order-1").await), (vec!["order-1".to_owned()], Status::New));
     assert!(logs.at(Level::ERROR)[0].starts_with("an outcome was not recorded; the event will come again"));
+}
+
+/// D8, D12: when an outbox is closed, a locked row costs no other its outcome.
+#[tokio::test(start_paused = true)]
+async fn closing_records_what_is_not_locked() {
+    let stage = Stage::set();
+    let (listener, mut desk) = Desk::open();
+    let (outbox, faults) = stage.faulty();
+    faults.locked.store(1, Ordering::Relaxed);
+    let outbox = outbox.on("OrderPlaced", listener).drain_timeout(SECOND).start().unwrap();
+    write_all(&outbox, &orders(2)).await;
+    let (first, _cut_off) = (desk.next().await, desk.next().await);
+    first.succeed();
+    stage.pass(SECOND / 2).await;
+
+    outbox.close().await;
+
+    assert_eq!((stage.row("order-1").await.status, outbox.counts().done), (Ok(Status::New), 0));
+    assert_eq!((stage.row("order-2").await.locked_by, outbox.counts().released), (None, 1));
+}
+
+/// D12: an outbox that is dropped tries once more to record what was locked.
+#[tokio::test(start_paused = true)]
+async fn dropped_outbox_tries_once_more_what_was_locked() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    faults.locked.store(1, Ordering::Relaxed);
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    stage.pass(SECOND / 2).await;
+
+    drop(outbox);
+    faults.locked.store(0, Ordering::Relaxed);
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!((seen.ids(), stage.status("order-1").await), (vec!["order-1".to_owned()], Status::Done));
+}
+
+/// D12: outcomes that wait for a lock are tried again in their time, though others join them.
+#[tokio::test(start_paused = true)]
+async fn newcomers_do_not_put_off_what_is_held() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+    for order in 1..=10 {
+        faults.locked.store(order, Ordering::Relaxed);
+        write(&outbox, placed(&format!("order-{order}"))).await;
+        stage.pass(SECOND / 2).await;
+    }
+
+    assert!(outbox.counts().done >= 7, "{:?}", outbox.counts());
 }
 
 /// D11: a delivered event whose outcome could not be recorded is recorded again, not delivered again.
