@@ -27,6 +27,9 @@ const GRACE: Duration = Duration::from_secs(5);
 const BEGIN: &str = include_str!("lane/begin.sql");
 const COMMIT: &str = include_str!("lane/commit.sql");
 
+/// How long a settlement waits for a row before it counts as locked: the shortest time that the server knows.
+const LOCKED_AFTER: Duration = Duration::from_secs(1);
+
 /// How often a step is tried that others stood in the way of.
 const TRIES: u32 = 5;
 
@@ -62,10 +65,10 @@ impl Line {
 
     /// What makes a session ours, whatever the server's defaults are. MySQL limits the time of reading
     /// statements only, in milliseconds, and remembers the size of tables for a day unless it is told not to.
-    fn prelude(&self) -> SqlStr {
+    fn prelude(&self, lock_timeout: Duration) -> SqlStr {
         let statement_seconds = self.statement_timeout.as_secs_f64().clamp(0.001, 1e6);
         let statement_millis = self.statement_timeout.as_millis().clamp(1, 1_000_000_000);
-        let lock_seconds = self.lock_timeout.as_secs().clamp(1, 1_000_000);
+        let lock_seconds = lock_timeout.as_secs().clamp(1, 1_000_000);
         let prelude = include_str!("lane/prelude.sql")
             .replace(":statement_seconds", &statement_seconds.to_string())
             .replace(":statement_millis", &statement_millis.to_string())
@@ -78,6 +81,8 @@ impl Line {
 pub(crate) struct Lane {
     gate: Semaphore,
     idle: Mutex<Option<Idle>>,
+    /// How long its statements wait for a row at most.
+    lock_timeout: Duration,
 }
 
 struct Idle {
@@ -86,8 +91,14 @@ struct Idle {
 }
 
 impl Lane {
+    /// A lane whose statements wait for locked rows as long as the options say.
     pub(crate) fn new() -> Self {
-        Self { gate: Semaphore::new(1), idle: Mutex::new(None) }
+        Self { gate: Semaphore::new(1), idle: Mutex::new(None), lock_timeout: Duration::MAX }
+    }
+
+    /// A lane on which nobody waits long for a lock: whose row is locked is told so, and the others go on.
+    pub(crate) fn impatient() -> Self {
+        Self { lock_timeout: LOCKED_AFTER, ..Self::new() }
     }
 
     /// Runs statements that each commit by themselves, if they are together one that may be repeated.
@@ -150,7 +161,8 @@ impl Lane {
             }
         }
         let mut connection = line.connect().await?;
-        let set = sqlx::raw_sql(line.prelude()).execute(&mut connection);
+        let set =
+            sqlx::raw_sql(line.prelude(self.lock_timeout.min(line.lock_timeout))).execute(&mut connection);
         match timeout(line.patience(), set).await {
             Ok(set) => set.map_err(|error| line.place.connect(error))?,
             Err(_) => return Err(line.place.silent(line.patience())),

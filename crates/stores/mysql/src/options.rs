@@ -152,7 +152,7 @@ impl MySqlOptions {
             pool,
             owns_pool,
             taking: Lane::new(),
-            settling: Lane::new(),
+            settling: Lane::impatient(),
             hot: Lane::new(),
             operating: Lane::new(),
         };

@@ -38,18 +38,13 @@ impl EventStore for MySqlStore {
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
+            let numbers = settlements.iter().map(|settlement| settlement.lease.seq).collect();
             let (inner, settlements) = (Arc::clone(&self.inner), Arc::<[Settlement]>::from(settlements));
-            let recorded = self.run_together(
-                |inner| &inner.settling,
-                move |connection| {
-                    let (inner, settlements) = (Arc::clone(&inner), Arc::clone(&settlements));
-                    Box::pin(async move { record_free(connection, &inner, &settlements, done).await })
-                },
-            );
-            match recorded.await? {
-                Recorded::Lost(numbers) => Ok(numbers),
-                Recorded::Locked(numbers) => Err(StoreError::Locked { numbers }),
-            }
+            self.write_free(numbers, move |connection| {
+                let (inner, settlements) = (Arc::clone(&inner), Arc::clone(&settlements));
+                Box::pin(async move { record(connection, &inner.statements, &settlements, done).await })
+            })
+            .await
         })
     }
 
@@ -63,14 +58,12 @@ impl EventStore for MySqlStore {
             if leases.is_empty() {
                 return Ok(Vec::new());
             }
+            let numbers = leases.iter().map(|lease| lease.seq).collect();
             let (inner, leases) = (Arc::clone(&self.inner), Arc::<[Lease]>::from(leases));
-            self.run_together(
-                |inner| &inner.settling,
-                move |connection| {
-                    let (inner, leases) = (Arc::clone(&inner), Arc::clone(&leases));
-                    Box::pin(async move { prolong(connection, &inner.statements, &leases, lease_for).await })
-                },
-            )
+            self.write_free(numbers, move |connection| {
+                let (inner, leases) = (Arc::clone(&inner), Arc::clone(&leases));
+                Box::pin(async move { prolong(connection, &inner.statements, &leases, lease_for).await })
+            })
             .await
         })
     }
@@ -116,6 +109,26 @@ impl EventStore for MySqlStore {
 }
 
 impl MySqlStore {
+    /// Writes to the rows with these numbers, unless another transaction has locked one of them.
+    async fn write_free<T, W>(&self, numbers: Vec<i64>, write: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let (inner, rows) = (Arc::clone(&self.inner), Arc::new((numbers, write)));
+        let written = self.run_together(
+            |inner| &inner.settling,
+            move |connection| {
+                let (inner, rows) = (Arc::clone(&inner), Arc::clone(&rows));
+                Box::pin(async move { write_free(connection, &inner, &rows.0, &rows.1).await })
+            },
+        );
+        written.await?.map_err(|numbers| StoreError::Locked { numbers })
+    }
+
     /// The numbers of leases that earlier incarnations hold.
     async fn held_before(&self, owner: &Owner) -> Result<Vec<i64>, StoreError> {
         let (inner, owner) = (Arc::clone(&self.inner), owner.clone());
@@ -155,44 +168,36 @@ async fn succeed(
     set_current.execute(&mut *connection).await?;
     let mut resumed = 0;
     for numbers in held.chunks(MOST_LISTED) {
-        let resume = bind_list(sqlx::query(statements.resume.of(numbers.len())), numbers);
+        // Whoever has locked the others is stopped in the middle of a step; their leases end by themselves.
+        let free = numbers_of(connection, &statements.free, numbers).await?;
+        if free.is_empty() {
+            continue;
+        }
+        let resume = bind_list(sqlx::query(statements.resume.of(free.len())), &free);
         resumed += bind_owner(resume, owner).execute(&mut *connection).await?.rows_affected();
     }
     Ok(resumed)
 }
 
-/// What came of a settlement.
-enum Recorded {
-    /// It was applied, but for these.
-    Lost(Vec<i64>),
-    /// Nothing was applied, for another transaction has locked these.
-    Locked(Vec<i64>),
-}
-
-/// Records outcomes in the transaction of `connection`, unless another has locked one of their rows.
-async fn record_free(
+/// Writes in the transaction of `connection`, or answers with the numbers of the rows that another has locked.
+///
+/// Whether one has is learnt by waiting for it once; known locks are asked about before.
+async fn write_free<T>(
     connection: &mut MySqlConnection,
     Inner { statements, locks, .. }: &Inner,
-    settlements: &[Settlement],
-    done: DoneRows,
-) -> Result<Recorded, sqlx::Error> {
-    let numbers = settlements.iter().map(|settlement| settlement.lease.seq);
-    let waited = if locks.concern(numbers.clone()) {
-        None
-    } else {
-        match record(connection, statements, settlements, done).await {
-            Err(error) if fault::is_lock_timeout(&error) => Some(error),
-            lost => return lost.map(Recorded::Lost),
+    numbers: &[i64],
+    write: impl for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+) -> Result<Result<T, Vec<i64>>, sqlx::Error> {
+    if !locks.concern(numbers.iter().copied()) {
+        match write(connection).await {
+            Err(error) if fault::is_lock_timeout(&error) => {}
+            written => return written.map(Ok),
         }
-    };
-    connection.execute("ROLLBACK; START TRANSACTION").await?;
-    let locked = locked(connection, statements, numbers.clone().collect()).await?;
-    locks.learn(numbers, &locked);
-    match waited {
-        _ if !locked.is_empty() => Ok(Recorded::Locked(locked)),
-        Some(error) => Err(error),
-        None => record(connection, statements, settlements, done).await.map(Recorded::Lost),
     }
+    connection.execute("ROLLBACK; START TRANSACTION").await?;
+    let locked = locked(connection, statements, numbers.to_vec()).await?;
+    locks.learn(numbers.iter().copied(), &locked);
+    if locked.is_empty() { write(connection).await.map(Ok) } else { Ok(Err(locked)) }
 }
 
 /// Those of the rows with these numbers that another transaction has locked; the others are locked by this one.
@@ -204,14 +209,21 @@ async fn locked(
     numbers.sort_unstable();
     let mut locked = Vec::new();
     for numbers in numbers.chunks(MOST_LISTED) {
-        let mut read = async |statement: &Listed| -> Result<Vec<i64>, sqlx::Error> {
-            let query = bind_list(sqlx::query(statement.of(numbers.len())), numbers);
-            query.fetch_all(&mut *connection).await?.iter().map(|row| row.try_get("seq")).collect()
-        };
-        let free = read(&statements.free).await?;
-        locked.extend(read(&statements.present).await?.into_iter().filter(|seq| !free.contains(seq)));
+        let free = numbers_of(connection, &statements.free, numbers).await?;
+        let present = numbers_of(connection, &statements.present, numbers).await?;
+        locked.extend(present.into_iter().filter(|seq| !free.contains(seq)));
     }
     Ok(locked)
+}
+
+/// What a statement finds of the rows with these numbers.
+async fn numbers_of(
+    connection: &mut MySqlConnection,
+    statement: &Listed,
+    numbers: &[i64],
+) -> Result<Vec<i64>, sqlx::Error> {
+    let query = bind_list(sqlx::query(statement.of(numbers.len())), numbers);
+    query.fetch_all(connection).await?.iter().map(|row| row.try_get("seq")).collect()
 }
 
 /// Records outcomes in the transaction of `connection`, and returns the numbers of those whose lease was lost.

@@ -20,6 +20,9 @@ const ASK_AFTER: Duration = Duration::from_secs(1);
 /// Time for the server's own limits to be heard of, before a silent connection is given up.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
+/// How long a settlement waits for a row before it counts as locked.
+const LOCKED_AFTER: Duration = Duration::from_millis(250);
+
 /// How often a statement is tried that others stood in the way of.
 const TRIES: u32 = 3;
 
@@ -65,8 +68,8 @@ impl Line {
         self.statement_timeout.saturating_add(self.grace)
     }
 
-    fn settings(&self, also: &str) -> String {
-        let [statement, lock] = [self.statement_timeout, self.lock_timeout].map(milliseconds);
+    fn settings(&self, also: &str, lock_timeout: Duration) -> String {
+        let [statement, lock] = [self.statement_timeout, lock_timeout].map(milliseconds);
         format!("{SETTINGS}{also}SET statement_timeout = {statement};\nSET lock_timeout = {lock};\n")
     }
 }
@@ -88,7 +91,7 @@ pub(crate) enum Manner {
 }
 
 impl Manner {
-    /// What `work` answers, or why nobody waits for it any longer.
+    /// What `work` answers, or how long it was waited for in vain.
     async fn limit<T>(self, line: &Line, work: impl Future<Output = T>) -> Result<T, Duration> {
         match self {
             Self::Patiently => Ok(work.await),
@@ -114,7 +117,16 @@ struct Idle {
 impl Lane {
     /// A lane of `line`, whose sessions also have the settings of `also`.
     pub(crate) fn new(line: &Line, also: &str) -> Self {
-        let settings = line.settings(also);
+        Self::with(line, &line.settings(also, line.lock_timeout))
+    }
+
+    /// A lane on which nobody waits long for a lock: whose row is locked is told so, and the others go on.
+    pub(crate) fn impatient(line: &Line) -> Self {
+        let short = LOCKED_AFTER.min(line.lock_timeout).min(line.statement_timeout / 2);
+        Self::with(line, &line.settings("", short))
+    }
+
+    fn with(line: &Line, settings: &str) -> Self {
         let prelude = if line.pooled {
             let settings = settings.replace("SET ", "SET LOCAL ");
             format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{settings}")

@@ -235,7 +235,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         // A claim that a crash of the server undoes is an event that comes again, as after every crash. Recording
         // an outcome waits for the disk, and so for all claims before it.
         taking: Lane::new(&line, "SET synchronous_commit = off;\n"),
-        settling: Lane::new(&line, ""),
+        settling: Lane::impatient(&line),
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
         operating: Lane::new(&line, ""),

@@ -34,19 +34,10 @@ impl EventStore for PostgresStore {
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
-            let sorted = Sorted::new(settlements)?;
-            let numbers = settlements.iter().map(|settlement| settlement.lease.seq);
-            if self.inner.locks.concern(numbers.clone()) {
-                self.check_locks(numbers.clone()).await?;
-            }
-            let settled = match self.apply(sorted, done).await {
-                Err(error) if fault::is_lock_timeout(&error) => {
-                    self.check_locks(numbers).await?;
-                    return Err(error);
-                }
-                settled => settled?,
-            };
-            Ok(lost(settlements.iter().map(|settlement| &settlement.lease), &settled))
+            let sorted = Arc::new(Sorted::new(settlements)?);
+            let leases = settlements.iter().map(|settlement| &settlement.lease);
+            let settled = self.write_free(leases.clone(), || self.apply(&sorted, done)).await?;
+            Ok(lost(leases, &settled))
         })
     }
 
@@ -60,22 +51,9 @@ impl EventStore for PostgresStore {
             if leases.is_empty() {
                 return Ok(Vec::new());
             }
-            let (inner, numbers) = (Arc::clone(&self.inner), Arc::new(Numbers::new(leases.iter())));
-            let renewed = self.run(
-                |inner| &inner.settling,
-                move |connection| {
-                    let (inner, numbers) = (Arc::clone(&inner), Arc::clone(&numbers));
-                    Box::pin(async move {
-                        let query = inner
-                            .query(&inner.statements.renew)
-                            .bind(&numbers.seqs)
-                            .bind(&numbers.tokens)
-                            .bind(micros(lease_for));
-                        leases_of(&query.fetch_all(connection).await?)
-                    })
-                },
-            );
-            Ok(lost(leases.iter(), &renewed.await?))
+            let numbers = Arc::new(Numbers::new(leases.iter()));
+            let renewed = self.write_free(leases.iter(), || self.prolong(&numbers, lease_for)).await?;
+            Ok(lost(leases.iter(), &renewed))
         })
     }
 
@@ -122,9 +100,53 @@ impl EventStore for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Writes to the rows of leases, unless another transaction has locked one of them.
+    ///
+    /// Whether it has is learnt by waiting for it once; known locks are asked about before.
+    async fn write_free<'l, F>(
+        &self,
+        leases: impl Iterator<Item = &'l Lease> + Clone,
+        write: impl Fn() -> F,
+    ) -> Result<Leases, StoreError>
+    where
+        F: Future<Output = Result<Leases, StoreError>>,
+    {
+        let numbers = leases.map(|lease| lease.seq);
+        if self.inner.locks.concern(numbers.clone()) {
+            self.check_locks(numbers.clone()).await?;
+        }
+        match write().await {
+            Err(error) if fault::is_lock_timeout(&error) => {
+                self.check_locks(numbers).await?;
+                write().await
+            }
+            written => written,
+        }
+    }
+
+    /// Makes leases end later, and returns those that were held.
+    async fn prolong(&self, numbers: &Arc<Numbers>, lease_for: Duration) -> Result<Leases, StoreError> {
+        let (inner, numbers) = (Arc::clone(&self.inner), Arc::clone(numbers));
+        self.run(
+            |inner| &inner.settling,
+            move |connection| {
+                let (inner, numbers) = (Arc::clone(&inner), Arc::clone(&numbers));
+                Box::pin(async move {
+                    let query = inner
+                        .query(&inner.statements.renew)
+                        .bind(&numbers.seqs)
+                        .bind(&numbers.tokens)
+                        .bind(micros(lease_for));
+                    leases_of(&query.fetch_all(connection).await?)
+                })
+            },
+        )
+        .await
+    }
+
     /// Applies all, and returns the leases that were settled.
-    async fn apply(&self, sorted: Sorted, done: DoneRows) -> Result<Leases, StoreError> {
-        let (inner, sorted) = (Arc::clone(&self.inner), Arc::new(sorted));
+    async fn apply(&self, sorted: &Arc<Sorted>, done: DoneRows) -> Result<Leases, StoreError> {
+        let (inner, sorted) = (Arc::clone(&self.inner), Arc::clone(sorted));
         self.step(
             |inner| &inner.settling,
             sorted.is_mixed(),

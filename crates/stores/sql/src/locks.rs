@@ -31,7 +31,7 @@ impl KnownLocks {
         if known.len() + locked.len() > MOST_KNOWN {
             known.clear();
         }
-        known.extend(locked);
+        known.extend(locked.iter().take(MOST_KNOWN));
     }
 
     fn known(&self) -> MutexGuard<'_, HashSet<i64>> {

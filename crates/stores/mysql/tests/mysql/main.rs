@@ -128,6 +128,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
             cut_connections_are_replaced
             cut_transaction_is_unknown
             locked_rows_are_named
+            locked_row_does_not_keep_a_name_from_resuming
             closed_store_says_so
         }
         statements {

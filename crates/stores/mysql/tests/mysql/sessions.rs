@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, Outcome, Settlement, Status, StoreError, TxStore,
+    Administration, DoneRows, EventStore, Outcome, Owner, Settlement, Status, StoreError, Take, TxStore,
 };
 use pillarbox::{Event, Timestamp};
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::acceptance::{Desk, Stage};
-use pillarbox_testkit::conformance::{claim, claim_one, order_placed, stored, take, within, write};
+use pillarbox_testkit::conformance::{LONG, claim, claim_one, order_placed, stored, take, within, write};
 use sqlx::Executor;
 use sqlx::mysql::MySqlPoolOptions;
 
@@ -228,26 +228,45 @@ pub(crate) async fn cut_transaction_is_unknown(stage: &MySqlStage) {
     assert_eq!(stage.number("SELECT COUNT(*) FROM outbox_event").await, 0);
 }
 
-/// S11: rows that others hold for too long are named, so that the rest is settled without them.
+/// D12: rows that others have locked are named, so that the rest is settled and renewed without them.
 pub(crate) async fn locked_rows_are_named(stage: &MySqlStage) {
-    let store = stage.options().lock_timeout(Duration::from_secs(1)).connect().await.unwrap();
     write(stage, &["order-17", "order-18"].map(order_placed)).await;
-    let taken = store.take(take(2)).await.unwrap().events;
-    let done = [0, 1].map(|at: usize| Settlement { lease: taken[at].lease, outcome: Outcome::Done });
+    let taken = stage.store.take(take(2)).await.unwrap().events;
+    let leases = [taken[0].lease, taken[1].lease];
+    let done = leases.map(|lease| Settlement { lease, outcome: Outcome::Done });
     let mut holder = stage.connection().await;
     holder.execute("START TRANSACTION").await.unwrap();
-    let lock = "SELECT seq FROM outbox_event WHERE seq = ? FOR UPDATE";
-    sqlx::query(lock).bind(taken[0].lease.seq).execute(&mut holder).await.unwrap();
+    sqlx::query(LOCK).bind(leases[0].seq).execute(&mut holder).await.unwrap();
 
-    let error = store.settle(&done, DoneRows::Keep).await.unwrap_err();
-    let without = store.settle(&done[1..], DoneRows::Keep).await.unwrap();
+    let settled = stage.store.settle(&done, DoneRows::Keep).await.unwrap_err();
+    let renewed = stage.store.renew(&leases, LONG).await.unwrap_err();
+    let without = stage.store.settle(&done[1..], DoneRows::Keep).await.unwrap();
     holder.execute("ROLLBACK").await.unwrap();
-    let when_free = store.settle(&done[..1], DoneRows::Keep).await.unwrap();
+    let when_free = stage.store.settle(&done[..1], DoneRows::Keep).await.unwrap();
 
-    assert!(matches!(error, StoreError::Locked { numbers } if numbers == [taken[0].lease.seq]));
+    for error in [settled, renewed] {
+        assert!(matches!(error, StoreError::Locked { numbers } if numbers == [leases[0].seq]));
+    }
     assert_eq!((without, when_free), (vec![], vec![]));
-    store.close().await;
 }
+
+/// S10, D12: an instance that starts again takes over its own leases but for rows that somebody has locked.
+pub(crate) async fn locked_row_does_not_keep_a_name_from_resuming(stage: &MySqlStage) {
+    write(stage, &["order-1", "order-2"].map(order_placed)).await;
+    let before = Take { owner: Owner::new("relay", 1), ..take(2) };
+    let taken = stage.store.take(before).await.unwrap().events;
+    let mut holder = stage.connection().await;
+    holder.execute("START TRANSACTION").await.unwrap();
+    sqlx::query(LOCK).bind(taken[0].lease.seq).execute(&mut holder).await.unwrap();
+
+    let resumed = stage.store.resume(&Owner::new("relay", 2)).await.unwrap();
+
+    assert_eq!(resumed, 1);
+    let next = stage.store.take(take(2)).await.unwrap().events;
+    assert_eq!(next.iter().map(|taken| taken.lease.seq).collect::<Vec<_>>(), [taken[1].lease.seq]);
+}
+
+const LOCK: &str = "SELECT seq FROM outbox_event WHERE seq = ? FOR UPDATE";
 
 /// S11: a store that was closed says so.
 pub(crate) async fn closed_store_says_so(stage: &MySqlStage) {

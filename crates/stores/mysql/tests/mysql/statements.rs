@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, Once};
-use std::time::Duration;
 
 use pillarbox::Event;
 use pillarbox::store::{
     Birth, DoneRows, EventStore, Outcome, Owner, Settlement, StoreError, Taken, Token, TxStore,
 };
-use pillarbox_mysql::{MySqlOptions, MySqlStore};
+use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::conformance::{LONG, order_placed, take};
 use sqlx::{AssertSqlSafe, Executor};
 use tracing::field::{Field, Visit};
@@ -56,16 +55,12 @@ struct Counted {
 
 impl Counted {
     async fn new(stage: &MySqlStage) -> Self {
-        Self::with(stage, |options| options).await
-    }
-
-    async fn with(stage: &MySqlStage, set: impl FnOnce(MySqlOptions) -> MySqlOptions) -> Self {
         static LISTEN: Once = Once::new();
         LISTEN.call_once(|| {
             tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
         });
         let prefix = format!("c{}_", &stage.database[stage.database.len() - 10..]);
-        let store = set(stage.options().prefix(prefix.clone())).connect().await.unwrap();
+        let store = stage.options().prefix(prefix.clone()).connect().await.unwrap();
         store.migrate().await.unwrap();
         let counted = Self { store, prefix };
         counted.statements();
@@ -174,9 +169,9 @@ pub(crate) async fn read_backs_and_renewals_are_one_statement(stage: &MySqlStage
     counted.store.close().await;
 }
 
-/// S11: once a row was found to be locked, the next settlement asks first and does not wait for it again.
+/// D12: once a row was found to be locked, the next settlement asks first and does not wait for it again.
 pub(crate) async fn locked_row_is_waited_for_once(stage: &MySqlStage) {
-    let counted = Counted::with(stage, |options| options.lock_timeout(Duration::from_secs(1))).await;
+    let counted = Counted::new(stage).await;
     counted.write(&orders_placed(1), None).await;
     let taken = counted.take(1).await;
     let done = [Settlement { lease: taken[0].lease, outcome: Outcome::Done }];

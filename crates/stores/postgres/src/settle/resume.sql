@@ -2,14 +2,21 @@ WITH current AS (
     INSERT INTO outbox_meta (name, value)
     VALUES ('instance/' || $3, $1)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value
+), held AS (
+    SELECT seq
+    FROM outbox_event
+    WHERE status IN (0, 2)
+        AND locked_by <> $1
+        AND length(locked_by) = length($1)
+        AND left(locked_by, length($2)) = $2
+    ORDER BY seq
+    FOR UPDATE SKIP LOCKED
 )
-UPDATE outbox_event
+UPDATE outbox_event AS event
 SET
     available_at = due_at,
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
-WHERE status IN (0, 2)
-    AND locked_by <> $1
-    AND length(locked_by) = length($1)
-    AND left(locked_by, length($2)) = $2;
+FROM held
+WHERE event.seq = held.seq;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Administration, DoneRows, EventStore, Outcome, Settlement, StoreError, TxStore};
+use pillarbox::store::{
+    Administration, DoneRows, EventStore, Outcome, Owner, Settlement, StoreError, Take, TxStore,
+};
 use pillarbox::{Event, Outbox};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
@@ -154,19 +156,36 @@ async fn commit(outbox: &Outbox<PostgresStore>, event: Event) -> Result<String, 
     Ok(id)
 }
 
-/// A statement that waits too long for a lock is given up, and says how to help.
-pub(crate) async fn locked_row_ends_a_settlement_in_time(stage: &PostgresStage) {
-    let store = stage.options().lock_timeout(Duration::from_millis(100)).connect().await.unwrap();
+/// D12: a renewal names the rows that another transaction has locked, too.
+pub(crate) async fn locked_row_is_named_by_a_renewal(stage: &PostgresStage) {
     write(stage, &[order_placed("order-17")]).await;
-    let taken = store.take(take(1)).await.unwrap().events;
+    let leases = [stage.store.take(take(1)).await.unwrap().events[0].lease];
     let mut user = stage.connection().await;
     sqlx::Executor::execute(&mut user, "BEGIN; SELECT FROM outbox_event FOR UPDATE").await.unwrap();
 
-    let renewed = store.renew(&[taken[0].lease], Duration::from_secs(60)).await.unwrap_err();
-
-    assert!(renewed.is_transient() && renewed.to_string().contains("`lock_timeout`"), "{renewed}");
+    let refused = stage.store.renew(&leases, Duration::from_secs(60)).await.unwrap_err();
     sqlx::Executor::execute(&mut user, "ROLLBACK").await.unwrap();
-    assert!(store.renew(&[taken[0].lease], Duration::from_secs(60)).await.unwrap().is_empty());
+    let renewed = stage.store.renew(&leases, Duration::from_secs(60)).await.unwrap();
+
+    assert!(matches!(refused, StoreError::Locked { numbers } if numbers == [leases[0].seq]));
+    assert_eq!(renewed, [0; 0]);
+}
+
+/// S10, D12: an instance that starts again takes over its own leases but for rows that somebody has locked.
+pub(crate) async fn locked_row_does_not_keep_a_name_from_resuming(stage: &PostgresStage) {
+    write(stage, &["order-1", "order-2"].map(order_placed)).await;
+    let before = Take { owner: Owner::new("relay", 1), ..take(2) };
+    let taken = stage.store.take(before).await.unwrap().events;
+    let mut user = stage.connection().await;
+    let lock = "SELECT FROM outbox_event WHERE seq = $1 FOR UPDATE";
+    sqlx::Executor::execute(&mut user, "BEGIN").await.unwrap();
+    sqlx::query(lock).bind(taken[0].lease.seq).execute(&mut user).await.unwrap();
+
+    let resumed = stage.store.resume(&Owner::new("relay", 2)).await.unwrap();
+
+    assert_eq!(resumed, 1);
+    let next = stage.store.take(take(2)).await.unwrap().events;
+    assert_eq!(next.iter().map(|taken| taken.lease.seq).collect::<Vec<_>>(), [taken[1].lease.seq]);
 }
 
 /// D12: rows that another transaction has locked are named, so that the others are settled without them; the
