@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) struct AnyStage {
     pub(crate) store: Arc<AnyStore>,
     pub(crate) url: String,
-    schema: Option<String>,
+    pub(crate) schema: Option<String>,
     /// The directory of a SQLite file.
     _directory: Option<TempDir>,
 }
