@@ -22,7 +22,8 @@ use crate::store::Inner;
 
 /// A transaction that [`begin`](TxStore::begin) opened: it may write, and others of this process wait for it.
 ///
-/// It stands for its connection, so statements run on `&mut *tx`. Dropped, it rolls back.
+/// It stands for its connection, so statements run on `&mut *tx`. Dropped, it rolls back. Leave the rollback hook of
+/// the connection alone: by it the store learns that SQLite rolled back by itself.
 pub struct SqliteTx {
     open: Option<Open>,
     inner: Arc<Inner>,
