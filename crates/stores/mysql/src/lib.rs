@@ -52,3 +52,11 @@ pub use migration::migrations_sql;
 pub use options::MySqlOptions;
 pub use store::MySqlStore;
 pub use tx::MySqlTx;
+
+#[cfg(doctest)]
+mod guide {
+    //! The programs on the guide's page, as tests.
+
+    #[doc = include_str!("../../../../docs/guide/mysql.md")]
+    struct MySql;
+}
