@@ -68,7 +68,7 @@ pub(crate) async fn a_missing_privilege_is_named(desk: &Desk) {
     desk.with_events(&[("x-1", 3)]);
     let reader = desk.create_user().url();
 
-    for (command, arguments) in [("status", &[][..]), ("dead list", &[]), ("dead show", &["x-1"])] {
+    for (command, arguments) in ON_AN_OUTBOX {
         let answer = desk.run_at(&reader, command, arguments);
 
         assert_refused(&answer, 1, "give `GRANT ");
