@@ -62,7 +62,7 @@ async fn connect_and_work(url: &str, schema: &str) {
         let delivered = delivered.clone();
         async move {
             tracing::info!(?delivery, "delivered");
-            delivered.send(()).await.map_err(|gone| ListenerError::new(gone))
+            delivered.send(()).await.map_err(ListenerError::new)
         }
     };
     let outbox = Outbox::builder(store)
