@@ -50,8 +50,38 @@ pub enum Then {
     FailAfter,
     /// A commit is rolled back and says so; any other call fails before it took effect.
     RollBack,
+    /// Another transaction has locked a row: a settlement or a renewal names it and does nothing else; any other
+    /// call takes effect, and the answer arrives.
+    Lock,
     /// It never takes effect and never answers.
     Hang,
+}
+
+/// Why a call failed.
+#[derive(Clone, Copy)]
+enum Failure {
+    NeverBegun,
+    AnswerLost,
+    RowLocked,
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        let text = match failure {
+            Failure::NeverBegun => "the connection was lost before the call",
+            Failure::AnswerLost => "the answer was lost",
+            Failure::RowLocked => "another transaction has locked a row",
+        };
+        text.to_owned()
+    }
+}
+
+/// The error of a call to the rows with these numbers, of which the middle one is locked if any is.
+fn row_error(failure: Failure, numbers: &[i64]) -> StoreError {
+    match failure {
+        Failure::RowLocked => StoreError::Locked { numbers: vec![numbers[numbers.len() / 2]] },
+        Failure::NeverBegun | Failure::AnswerLost => StoreError::unavailable(failure),
+    }
 }
 
 /// How one call goes.
@@ -168,7 +198,7 @@ impl Line {
         call: Call,
         effect: impl Future<Output = Result<T, E>>,
         told: impl FnOnce(&dyn Faults, &T),
-        fail: impl FnOnce(&'static str) -> E,
+        fail: impl FnOnce(Failure) -> E,
     ) -> Result<T, E> {
         let fault = self.faults.next(call);
         self.pass(fault.before).await;
@@ -176,16 +206,20 @@ impl Line {
             Then::Hang => std::future::pending().await,
             Then::FailBefore | Then::RollBack => {
                 self.pass(fault.after).await;
-                Err(fail("the connection was lost before the call"))
+                Err(fail(Failure::NeverBegun))
             }
-            Then::Answer | Then::FailAfter => {
+            Then::Lock if matches!(call, Call::Settle | Call::Renew) => {
+                self.pass(fault.after).await;
+                Err(fail(Failure::RowLocked))
+            }
+            Then::Answer | Then::Lock | Then::FailAfter => {
                 let answer = effect.await;
                 if let Ok(value) = &answer {
                     told(&*self.faults, value);
                 }
                 self.pass(fault.after).await;
                 let is_lost = fault.then == Then::FailAfter;
-                if is_lost { Err(fail("the answer was lost")) } else { answer }
+                if is_lost { Err(fail(Failure::AnswerLost)) } else { answer }
             }
         }
     }
@@ -209,7 +243,9 @@ impl<S: EventStore> EventStore for FaultyStore<S> {
             let effect = self.inner.settle(settlements, done);
             let told =
                 |faults: &dyn Faults, lost: &Vec<i64>| faults.took_effect(Effect::Settled(settlements, lost));
-            let settled = self.line.call(Call::Settle, effect, told, StoreError::unavailable).await;
+            let numbers: Vec<i64> = settlements.iter().map(|settlement| settlement.lease.seq).collect();
+            let fail = |failure| row_error(failure, &numbers);
+            let settled = self.line.call(Call::Settle, effect, told, fail).await;
             if settled.is_err() {
                 self.line.faults.took_effect(Effect::Unsettled(settlements));
             }
@@ -227,7 +263,8 @@ impl<S: EventStore> EventStore for FaultyStore<S> {
             let told = |faults: &dyn Faults, lost: &Vec<i64>| {
                 faults.took_effect(Effect::Renewed(leases, lease_for, lost))
             };
-            self.line.call(Call::Renew, effect, told, StoreError::unavailable).await
+            let numbers: Vec<i64> = leases.iter().map(|lease| lease.seq).collect();
+            self.line.call(Call::Renew, effect, told, |failure| row_error(failure, &numbers)).await
         })
     }
 
@@ -338,7 +375,7 @@ impl<S: TxStore> TxStore for FaultyStore<S> {
                         CommitError::Unknown { reason, source: None }
                     })
                 }
-                Then::Answer | Then::FailAfter => {
+                Then::Answer | Then::Lock | Then::FailAfter => {
                     let answer = S::commit(inner).await;
                     line.pass(fault.after).await;
                     let is_lost = fault.then == Then::FailAfter;

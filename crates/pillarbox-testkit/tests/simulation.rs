@@ -14,7 +14,7 @@ const REPLAY: &str = "cargo test -p pillarbox-testkit --test simulation -- repla
 const TRACED: Script = Script { keep_trace: true, is_calm: false, death_at: None, fault_at: None };
 
 /// What every thousand seeds must have met, or the simulation proves less than it says.
-const MUST_HAPPEN: [&str; 40] = [
+const MUST_HAPPEN: [&str; 42] = [
     "answers of the broker lost",
     "calls that never answer",
     "cancelled commits",
@@ -41,12 +41,14 @@ const MUST_HAPPEN: [&str; 40] = [
     "lost leases",
     "outcomes lost applied",
     "outcomes lost unapplied",
+    "outcomes of locked rows",
     "panics",
     "panics of the sink",
     "read-backs failed",
     "releases",
     "renewals",
     "renewals failed",
+    "renewals of locked rows",
     "replays",
     "resumed leases",
     "stale outcomes refused",

@@ -37,6 +37,7 @@ impl Faults for SimLine {
             match self.rng.below(100) {
                 0..40 => Then::FailBefore,
                 40..85 => Then::FailAfter,
+                85..98 if matches!(call, Call::Settle | Call::Renew) => Then::Lock,
                 85..98 => Then::RollBack,
                 _ => Then::Hang,
             }
@@ -150,6 +151,9 @@ impl SimLine {
             (Call::Commit, Then::FailAfter) => "commits lost applied",
             (Call::Commit, Then::RollBack) => "commits rolled back",
             (Call::Take, Then::FailAfter) => "takes lost",
+            (Call::Settle, Then::Lock) => "outcomes of locked rows",
+            (Call::Renew, Then::Lock) => "renewals of locked rows",
+            (_, Then::Lock) => return,
             (Call::Settle, Then::FailAfter) => "outcomes lost applied",
             (Call::Settle, _) => "outcomes lost unapplied",
             (Call::ReadBack, _) => "read-backs failed",

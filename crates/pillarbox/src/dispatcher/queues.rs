@@ -192,6 +192,12 @@ impl Queues {
         waiting.filter(|item| item.deadline < moment).map(|item| item.lease).collect()
     }
 
+    /// Whether the event with this number waits.
+    pub(crate) fn hold(&self, seq: i64) -> bool {
+        let state = self.lock();
+        state.hot.iter().chain(&state.cold).any(|item| item.lease.seq == seq)
+    }
+
     /// Notes that leases were renewed until `deadline`, or lost; returns how many suspects lost theirs.
     pub(crate) fn renewed(&self, leases: &[Lease], lost: &[i64], deadline: Duration) -> usize {
         let mut state = self.lock();

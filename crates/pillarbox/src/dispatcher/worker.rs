@@ -95,7 +95,7 @@ impl Dispatcher {
         let mut live = items;
         match renewed {
             Ok(lost) => {
-                let lost = self.let_go(&leases, lost);
+                let lost = self.let_go(&live, &leases, lost);
                 let lost_suspects = self.queues.renewed(&leases, &lost, deadline);
                 self.suspects.fetch_sub(lost_suspects, Ordering::Relaxed);
                 live.retain(|item| !lost.contains(&item.lease.seq));
@@ -109,8 +109,10 @@ impl Dispatcher {
     }
 
     /// Forgets events whose lease was lost, and returns their numbers: not those that this very instance has
-    /// taken anew meanwhile, which go on under the newer lease.
-    fn let_go(&self, leases: &[Lease], mut lost: Vec<i64>) -> Vec<i64> {
+    /// taken anew meanwhile, which go on under the newer lease, nor those that another worker has taken from the
+    /// queue since, which are in its hands.
+    fn let_go(&self, items: &[Item], leases: &[Lease], mut lost: Vec<i64>) -> Vec<i64> {
+        lost.retain(|&seq| items.iter().any(|item| item.lease.seq == seq) || self.queues.hold(seq));
         lost.retain(|&seq| {
             let token = leases.iter().find(|lease| lease.seq == seq).map(|lease| lease.token);
             token.is_none_or(|token| self.in_flight.leave_under(seq, token).is_none())
