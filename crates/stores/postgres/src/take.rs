@@ -13,7 +13,7 @@ use tokio::time::Instant as Moment;
 
 pub(crate) use looks::Looks;
 
-use looks::Look;
+use looks::{Look, Seen};
 
 use crate::PostgresStore;
 use crate::row::taken;
@@ -43,37 +43,58 @@ impl PostgresStore {
     }
 
     async fn claim(&self, take: &Arc<Take>) -> Result<Batch, StoreError> {
+        let look = self.inner.looks.next(Moment::now(), take.sweep);
+        let mut batch = self.look(take, look, take.limit).await?;
+        let room = take.limit - batch.events.len();
+        if room == 0 || !look.untouched {
+            return Ok(batch);
+        }
+        let look = Look { untouched: false, ..look };
+        match self.look(take, look, room).await {
+            Ok(passed_by) => {
+                // They were due before most of the others.
+                batch.events.splice(0..0, passed_by.events);
+                batch.next_due_in = passed_by.next_due_in;
+            }
+            Err(error) if batch.events.is_empty() => return Err(error),
+            // What is taken has to be handed out; the next take meets the error.
+            Err(_) => batch.next_due_in = Some(Duration::ZERO),
+        }
+        Ok(batch)
+    }
+
+    async fn look(&self, take: &Arc<Take>, look: Look, limit: usize) -> Result<Batch, StoreError> {
         let (inner, asked) = (Arc::clone(&self.inner), Arc::clone(take));
-        let look = inner.looks.next(Moment::now(), take.sweep);
         let claimed = self.run(
             |inner| &inner.taking,
             move |connection| {
                 let query = inner
                     .query(&inner.statements.claim)
-                    .bind(rows(asked.limit))
+                    .bind(rows(limit))
                     .bind(micros(asked.lease_for))
                     .bind(asked.owner.to_string())
                     .bind(asked.token.0)
                     .bind(micros(asked.skip_recent))
-                    .bind(look.from);
+                    .bind(look.from)
+                    .bind(look.untouched);
                 Box::pin(query.fetch_all(connection))
             },
         );
         let began = Moment::now();
         let claimed =
             claimed.await.inspect_err(|_| self.inner.looks.failed(Moment::now(), look, began.elapsed()))?;
-        self.batch(&claimed, take.token, look).map_err(|error| self.inner.line.place.store(error))
+        self.batch(&claimed, take.token, look, limit).map_err(|error| self.inner.line.place.store(error))
     }
 
-    fn batch(&self, claimed: &[PgRow], token: Token, look: Look) -> Result<Batch, sqlx::Error> {
+    fn batch(&self, claimed: &[PgRow], token: Token, look: Look, limit: usize) -> Result<Batch, sqlx::Error> {
         let Some(first) = claimed.first() else { return Ok(Batch::default()) };
         // A take that found nothing answers one row, without an event.
         let is_empty = first.try_get::<Option<i64>, _>("seq")?.is_none();
         let (events, last) = if is_empty { (Vec::new(), None) } else { in_order(claimed, token)? };
         let (now, ended_at): (Instant, Instant) = (first.try_get("now")?, first.try_get("ended_at")?);
         let took = Duration::from_micros(ended_at.micros_since(now));
-        let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
-        self.inner.looks.ended(Moment::now(), look, took, count, last);
+        let seen = Seen { took, rows: events.len(), is_full: events.len() >= limit, last };
+        self.inner.looks.ended(Moment::now(), look, seen);
         let next_due_at: Option<Instant> = first.try_get("next_due_at")?;
         let next_due_in = next_due_at.map(|next| Duration::from_micros(next.micros_since(now)));
         // What a look that did not begin at the beginning missed is found by the next that does.

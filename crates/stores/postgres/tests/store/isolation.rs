@@ -47,7 +47,7 @@ pub(crate) const WITNESS: &str = "
     END
     $$;
     ALTER TABLE outbox_event RENAME TO outbox_event_rows;
-    CREATE VIEW outbox_event AS SELECT * FROM outbox_event_rows WHERE witness()";
+    CREATE VIEW outbox_event AS SELECT *, xmax FROM outbox_event_rows WHERE witness()";
 
 /// A step on each of the store's own connections, and some more.
 pub(crate) const STEPS: [&str; 6] = ["read back", "take", "renew", "settle", "stats", "purge"];
@@ -187,7 +187,7 @@ pub(crate) async fn pool_of_the_user_keeps_its_defaults(stage: &PostgresStage) {
     assert_eq!((level.as_str(), their_level.as_str()), ("read committed", "serializable"));
 }
 
-/// S4: with a pool of one connection, which the user holds, everything of the engine works.
+/// W1: with a pool of one connection, which the user holds, everything of the engine works.
 pub(crate) async fn user_who_holds_the_only_connection_stops_nothing(stage: &PostgresStage) {
     let store = stage.options().max_connections(1).connect().await.unwrap();
     write(stage, &[order_placed("order-17")]).await;
@@ -239,4 +239,23 @@ pub(crate) async fn locked_row_is_skipped(stage: &PostgresStage) {
     assert_eq!(free.events[0].event.as_ref().unwrap().key(), Some("order-2"));
     assert!(again.events.is_empty() && again.next_due_in.is_some(), "the lease of the other ends");
     assert_eq!(claim_one(stage).await.event.unwrap().key(), Some("order-1"));
+}
+
+/// S5: a lock that was given up leaves a mark on its row, by which takes pass while enough else is due; the event is
+/// taken as soon as there is not.
+pub(crate) async fn lock_that_was_given_up_starves_nothing(stage: &PostgresStage) {
+    write(stage, &["order-1", "order-2", "order-3", "order-4"].map(order_placed)).await;
+    claim(stage, 1).await;
+    let mut user = stage.connection().await;
+    user.execute("BEGIN; SELECT FROM outbox_event WHERE aggregate_id = 'order-2' FOR UPDATE").await.unwrap();
+    user.execute("ROLLBACK").await.unwrap();
+
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let events = claim(stage, 2).await.events;
+        keys.extend(events.into_iter().map(|taken| taken.event.unwrap().key().unwrap().to_owned()));
+    }
+
+    keys.sort();
+    assert_eq!(keys, ["order-2", "order-3", "order-4"]);
 }

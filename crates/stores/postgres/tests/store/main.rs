@@ -72,6 +72,7 @@ macro_rules! store_trials {
                 user_who_holds_the_only_connection_stops_nothing
                 clock_of_the_writer_has_no_say
                 locked_row_is_skipped
+                lock_that_was_given_up_starves_nothing
             }
             long_migrations {
                 long_migration_is_waited_for
@@ -113,7 +114,8 @@ macro_rules! store_trials {
                 idle_connection_that_was_cut_is_replaced
                 commit_on_a_cut_connection_is_unknown
                 outbox_survives_cut_connections
-                locked_row_ends_a_settlement_in_time
+                locked_row_is_named_by_a_renewal
+                locked_row_does_not_keep_a_name_from_resuming
                 locked_rows_are_named
                 deadlock_is_tried_again
             }
