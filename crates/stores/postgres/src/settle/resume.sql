@@ -9,7 +9,6 @@ WITH current AS (
         AND locked_by <> $1
         AND length(locked_by) = length($1)
         AND left(locked_by, length($2)) = $2
-    ORDER BY seq
     FOR UPDATE SKIP LOCKED
 )
 UPDATE outbox_event AS event
