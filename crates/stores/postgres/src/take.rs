@@ -26,7 +26,9 @@ impl PostgresStore {
             return Ok(Batch::default());
         }
         let take = Arc::new(take);
-        let mut batch = self.claim(&take).await?;
+        let Looked { ranked, next_due_in } = self.claim(&take).await?;
+        let events = ranked.into_iter().map(|(_, taken)| taken).collect();
+        let mut batch = Batch { events, next_due_in };
         if take.sweep && batch.events.len() < take.limit {
             let swept = self.sweep(&take, take.limit - batch.events.len()).await?;
             batch.events.extend(swept);
@@ -42,28 +44,28 @@ impl PostgresStore {
         Ok(batch)
     }
 
-    async fn claim(&self, take: &Arc<Take>) -> Result<Batch, StoreError> {
+    async fn claim(&self, take: &Arc<Take>) -> Result<Looked, StoreError> {
         let look = self.inner.looks.next(Moment::now(), take.sweep);
-        let mut batch = self.look(take, look, take.limit).await?;
-        let room = take.limit - batch.events.len();
+        let mut looked = self.look(take, look, take.limit).await?;
+        let room = take.limit - looked.ranked.len();
         if room == 0 || !look.untouched {
-            return Ok(batch);
+            return Ok(looked);
         }
         let look = Look { untouched: false, ..look };
         match self.look(take, look, room).await {
             Ok(passed_by) => {
-                // They were due before most of the others.
-                batch.events.splice(0..0, passed_by.events);
-                batch.next_due_in = passed_by.next_due_in;
+                looked.ranked.extend(passed_by.ranked);
+                sort(&mut looked.ranked);
+                looked.next_due_in = passed_by.next_due_in;
             }
-            Err(error) if batch.events.is_empty() => return Err(error),
+            Err(error) if looked.ranked.is_empty() => return Err(error),
             // What is taken has to be handed out; the next take meets the error.
-            Err(_) => batch.next_due_in = Some(Duration::ZERO),
+            Err(_) => looked.next_due_in = Some(Duration::ZERO),
         }
-        Ok(batch)
+        Ok(looked)
     }
 
-    async fn look(&self, take: &Arc<Take>, look: Look, limit: usize) -> Result<Batch, StoreError> {
+    async fn look(&self, take: &Arc<Take>, look: Look, limit: usize) -> Result<Looked, StoreError> {
         let (inner, asked) = (Arc::clone(&self.inner), Arc::clone(take));
         let claimed = self.run(
             |inner| &inner.taking,
@@ -83,23 +85,30 @@ impl PostgresStore {
         let began = Moment::now();
         let claimed =
             claimed.await.inspect_err(|_| self.inner.looks.failed(Moment::now(), look, began.elapsed()))?;
-        self.batch(&claimed, take.token, look, limit).map_err(|error| self.inner.line.place.store(error))
+        self.looked(&claimed, take.token, look, limit).map_err(|error| self.inner.line.place.store(error))
     }
 
-    fn batch(&self, claimed: &[PgRow], token: Token, look: Look, limit: usize) -> Result<Batch, sqlx::Error> {
-        let Some(first) = claimed.first() else { return Ok(Batch::default()) };
+    fn looked(
+        &self,
+        claimed: &[PgRow],
+        token: Token,
+        look: Look,
+        limit: usize,
+    ) -> Result<Looked, sqlx::Error> {
+        let Some(first) = claimed.first() else { return Ok(Looked::default()) };
         // A take that found nothing answers one row, without an event.
         let is_empty = first.try_get::<Option<i64>, _>("seq")?.is_none();
-        let (events, last) = if is_empty { (Vec::new(), None) } else { in_order(claimed, token)? };
+        let ranked = if is_empty { Vec::new() } else { in_order(claimed, token)? };
+        let last = ranked.last().map(|(available_at, _)| *available_at);
         let (now, ended_at): (Instant, Instant) = (first.try_get("now")?, first.try_get("ended_at")?);
         let took = Duration::from_micros(ended_at.micros_since(now));
-        let seen = Seen { took, rows: events.len(), is_full: events.len() >= limit, last };
+        let seen = Seen { took, rows: ranked.len(), is_full: ranked.len() >= limit, last };
         self.inner.looks.ended(Moment::now(), look, seen);
         let next_due_at: Option<Instant> = first.try_get("next_due_at")?;
         let next_due_in = next_due_at.map(|next| Duration::from_micros(next.micros_since(now)));
         // What a look that did not begin at the beginning missed is found by the next that does.
         let next_due_in = next_due_in.into_iter().chain(look.whole_in).min();
-        Ok(Batch { events, next_due_in })
+        Ok(Looked { ranked, next_due_in })
     }
 
     /// Takes leases that end too late, as if they had ended.
@@ -119,7 +128,7 @@ impl PostgresStore {
         );
         let swept = swept.await?;
         let swept = in_order(&swept, take.token).map_err(|error| self.inner.line.place.store(error))?;
-        Ok(swept.0)
+        Ok(swept.into_iter().map(|(_, taken)| taken).collect())
     }
 
     pub(crate) async fn find_written(
@@ -140,15 +149,29 @@ impl PostgresStore {
     }
 }
 
-/// Taken rows, the earliest available first, and when the last one became so. RETURNING promises no order.
-fn in_order(rows: &[PgRow], token: Token) -> Result<(Vec<Taken>, Option<Instant>), sqlx::Error> {
+/// A taken event, and when it became available.
+type Ranked = (Instant, Taken);
+
+/// What a look found.
+#[derive(Default)]
+struct Looked {
+    ranked: Vec<Ranked>,
+    next_due_in: Option<Duration>,
+}
+
+/// The earliest available first, ties by number.
+fn sort(ranked: &mut [Ranked]) {
+    ranked.sort_by_key(|(available_at, taken)| (*available_at, taken.lease.seq));
+}
+
+/// Taken rows, in order; RETURNING promises none.
+fn in_order(rows: &[PgRow], token: Token) -> Result<Vec<Ranked>, sqlx::Error> {
     let mut ranked = rows
         .iter()
         .map(|row| Ok((row.try_get("was_available_at")?, taken(row, token)?)))
-        .collect::<Result<Vec<(Instant, Taken)>, sqlx::Error>>()?;
-    ranked.sort_by_key(|(available_at, taken)| (*available_at, taken.lease.seq));
-    let last = ranked.last().map(|(available_at, _)| *available_at);
-    Ok((ranked.into_iter().map(|(_, taken)| taken).collect(), last))
+        .collect::<Result<Vec<Ranked>, sqlx::Error>>()?;
+    sort(&mut ranked);
+    Ok(ranked)
 }
 
 fn found(row: &PgRow) -> Result<Found, sqlx::Error> {

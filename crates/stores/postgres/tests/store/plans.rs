@@ -30,7 +30,7 @@ const STATEMENTS: &[(&str, &str, &[&str])] = statements! {
     "settle/delete": [NUMBER],
     "settle/settle": [NUMBER],
     "settle/renew": [NUMBER],
-    "settle/resume": [PENDING],
+    "settle/resume": [PENDING, NUMBER],
     "admin/stats": [DEAD, NUMBER, NUMBER, PENDING],
     "admin/find": [ID],
     "admin/find_by_aggregate": [AGGREGATE],
