@@ -13,7 +13,7 @@ use tokio::time::Instant as Moment;
 
 pub(crate) use looks::Looks;
 
-use looks::{Look, Seen};
+use looks::Look;
 
 use crate::PostgresStore;
 use crate::row::taken;
@@ -26,9 +26,7 @@ impl PostgresStore {
             return Ok(Batch::default());
         }
         let take = Arc::new(take);
-        let Looked { ranked, next_due_in } = self.claim(&take).await?;
-        let events = ranked.into_iter().map(|(_, taken)| taken).collect();
-        let mut batch = Batch { events, next_due_in };
+        let mut batch = self.claim(&take).await?;
         if take.sweep && batch.events.len() < take.limit {
             let swept = self.sweep(&take, take.limit - batch.events.len()).await?;
             batch.events.extend(swept);
@@ -44,71 +42,43 @@ impl PostgresStore {
         Ok(batch)
     }
 
-    async fn claim(&self, take: &Arc<Take>) -> Result<Looked, StoreError> {
-        let look = self.inner.looks.next(Moment::now(), take.sweep);
-        let mut looked = self.look(take, look, take.limit).await?;
-        let room = take.limit - looked.ranked.len();
-        if room == 0 || !look.untouched {
-            return Ok(looked);
-        }
-        let look = Look { untouched: false, ..look };
-        match self.look(take, look, room).await {
-            Ok(passed_by) => {
-                looked.ranked.extend(passed_by.ranked);
-                sort(&mut looked.ranked);
-                looked.next_due_in = passed_by.next_due_in;
-            }
-            Err(error) if looked.ranked.is_empty() => return Err(error),
-            // What is taken has to be handed out; the next take meets the error.
-            Err(_) => looked.next_due_in = Some(Duration::ZERO),
-        }
-        Ok(looked)
-    }
-
-    async fn look(&self, take: &Arc<Take>, look: Look, limit: usize) -> Result<Looked, StoreError> {
+    async fn claim(&self, take: &Arc<Take>) -> Result<Batch, StoreError> {
         let (inner, asked) = (Arc::clone(&self.inner), Arc::clone(take));
+        let look = inner.looks.next(Moment::now(), take.sweep);
         let claimed = self.run(
             |inner| &inner.taking,
             move |connection| {
                 let query = inner
                     .query(&inner.statements.claim)
-                    .bind(rows(limit))
+                    .bind(rows(asked.limit))
                     .bind(micros(asked.lease_for))
                     .bind(asked.owner.to_string())
                     .bind(asked.token.0)
                     .bind(micros(asked.skip_recent))
-                    .bind(look.from)
-                    .bind(look.untouched);
+                    .bind(look.from);
                 Box::pin(query.fetch_all(connection))
             },
         );
         let began = Moment::now();
         let claimed =
             claimed.await.inspect_err(|_| self.inner.looks.failed(Moment::now(), look, began.elapsed()))?;
-        self.looked(&claimed, take.token, look, limit).map_err(|error| self.inner.line.place.store(error))
+        self.batch(&claimed, take.token, look).map_err(|error| self.inner.line.place.store(error))
     }
 
-    fn looked(
-        &self,
-        claimed: &[PgRow],
-        token: Token,
-        look: Look,
-        limit: usize,
-    ) -> Result<Looked, sqlx::Error> {
-        let Some(first) = claimed.first() else { return Ok(Looked::default()) };
+    fn batch(&self, claimed: &[PgRow], token: Token, look: Look) -> Result<Batch, sqlx::Error> {
+        let Some(first) = claimed.first() else { return Ok(Batch::default()) };
         // A take that found nothing answers one row, without an event.
         let is_empty = first.try_get::<Option<i64>, _>("seq")?.is_none();
-        let ranked = if is_empty { Vec::new() } else { in_order(claimed, token)? };
-        let last = ranked.last().map(|(available_at, _)| *available_at);
+        let (events, last) = if is_empty { (Vec::new(), None) } else { in_order(claimed, token)? };
         let (now, ended_at): (Instant, Instant) = (first.try_get("now")?, first.try_get("ended_at")?);
         let took = Duration::from_micros(ended_at.micros_since(now));
-        let seen = Seen { took, rows: ranked.len(), is_full: ranked.len() >= limit, last };
-        self.inner.looks.ended(Moment::now(), look, seen);
+        let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
+        self.inner.looks.ended(Moment::now(), look, took, count, last);
         let next_due_at: Option<Instant> = first.try_get("next_due_at")?;
         let next_due_in = next_due_at.map(|next| Duration::from_micros(next.micros_since(now)));
         // What a look that did not begin at the beginning missed is found by the next that does.
         let next_due_in = next_due_in.into_iter().chain(look.whole_in).min();
-        Ok(Looked { ranked, next_due_in })
+        Ok(Batch { events, next_due_in })
     }
 
     /// Takes leases that end too late, as if they had ended.
@@ -128,7 +98,7 @@ impl PostgresStore {
         );
         let swept = swept.await?;
         let swept = in_order(&swept, take.token).map_err(|error| self.inner.line.place.store(error))?;
-        Ok(swept.into_iter().map(|(_, taken)| taken).collect())
+        Ok(swept.0)
     }
 
     pub(crate) async fn find_written(
@@ -149,29 +119,15 @@ impl PostgresStore {
     }
 }
 
-/// A taken event, and when it became available.
-type Ranked = (Instant, Taken);
-
-/// What a look found.
-#[derive(Default)]
-struct Looked {
-    ranked: Vec<Ranked>,
-    next_due_in: Option<Duration>,
-}
-
-/// The earliest available first, ties by number.
-fn sort(ranked: &mut [Ranked]) {
-    ranked.sort_by_key(|(available_at, taken)| (*available_at, taken.lease.seq));
-}
-
-/// Taken rows, in order; RETURNING promises none.
-fn in_order(rows: &[PgRow], token: Token) -> Result<Vec<Ranked>, sqlx::Error> {
+/// Taken rows, the earliest available first, and when the last one became so. RETURNING promises no order.
+fn in_order(rows: &[PgRow], token: Token) -> Result<(Vec<Taken>, Option<Instant>), sqlx::Error> {
     let mut ranked = rows
         .iter()
         .map(|row| Ok((row.try_get("was_available_at")?, taken(row, token)?)))
-        .collect::<Result<Vec<Ranked>, sqlx::Error>>()?;
-    sort(&mut ranked);
-    Ok(ranked)
+        .collect::<Result<Vec<(Instant, Taken)>, sqlx::Error>>()?;
+    ranked.sort_by_key(|(available_at, taken)| (*available_at, taken.lease.seq));
+    let last = ranked.last().map(|(available_at, _)| *available_at);
+    Ok((ranked.into_iter().map(|(_, taken)| taken).collect(), last))
 }
 
 fn found(row: &PgRow) -> Result<Found, sqlx::Error> {

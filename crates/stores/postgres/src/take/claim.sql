@@ -4,8 +4,6 @@ WITH due AS MATERIALIZED (
     WHERE status IN (0, 2)
         AND available_at >= $6
         AND available_at <= statement_timestamp()
-        AND (NOT $7 OR xmax = 0)
-        AND (token IS NULL OR token <> $4)
         AND ($5 = 0 OR created_at <= statement_timestamp() - $5 * interval '1 microsecond')
     ORDER BY available_at, seq
     LIMIT $1

@@ -1,16 +1,10 @@
-//! Which rows a look for due events leaves out, so that it is fast.
+//! Where looking for due events begins.
 //!
 //! As long as any snapshot is open in the database (a report, a backup, a replica), the index keeps an entry for
 //! every row that was taken since, and they lie in front of what is due: a look from the beginning steps over all of
 //! them. So while such looks are slow, most looks begin where the last one ended. That is a hint and no more: rows
 //! may appear in front of it (a transaction that committed late, an event that was given back), so a tenth of the
 //! time is spent on looks from the beginning.
-//!
-//! Where several take at the same time, each meets rows that another is just taking, or took a moment ago. SKIP
-//! LOCKED asks the lock manager about the former one by one, and locks the latter, only to find that they are no
-//! longer due: until it ends, their owner cannot settle them. So while more is due than one look takes, most looks
-//! pass by rows whose `xmax` says that somebody has touched this version, without asking who. A lock that was given
-//! up leaves that mark too, so once a second a look passes nothing by, and whoever finds too little looks again at once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,9 +28,6 @@ const OTHERS: u32 = 10;
 /// Transactions that took no longer than this from their INSERT to their commit are seen all the same.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// How long rows that somebody has touched may be passed by.
-const PASS_FOR: Duration = Duration::from_secs(1);
-
 /// What is known from earlier looks.
 #[derive(Default)]
 pub(crate) struct Looks(Mutex<State>);
@@ -48,10 +39,6 @@ struct State {
     behind: Option<Instant>,
     /// When to look from the beginning again.
     whole_at: Option<Moment>,
-    /// The last look took as much as it might: more is due.
-    was_full: bool,
-    /// When to look at touched rows again.
-    touched_at: Option<Moment>,
 }
 
 /// One look.
@@ -59,54 +46,33 @@ struct State {
 pub(crate) struct Look {
     /// Available no earlier than this.
     pub(crate) from: Instant,
-    /// Only rows that nobody has locked or changed, not even in vain.
-    pub(crate) untouched: bool,
-    /// How long until one from the beginning; `None` if this one is.
+    /// How long until one that sees everything; `None` if this one does.
     pub(crate) whole_in: Option<Duration>,
 }
 
-/// What a look found.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
-    /// How long the server took.
-    pub(crate) took: Duration,
-    pub(crate) rows: usize,
-    /// Whether these are as many as were asked for.
-    pub(crate) is_full: bool,
-    /// When the last of the rows became available.
-    pub(crate) last: Option<Instant>,
-}
-
 impl Looks {
-    /// How to look at the moment `now`; at everything, if `whole`.
+    /// How to look at the moment `now`; from the beginning, if `whole`.
     pub(crate) fn next(&self, now: Moment, whole: bool) -> Look {
         let state = self.state();
         let is_slow = state.slow_in_a_row >= ENOUGH && !whole;
         let (behind, whole_at) = (state.behind, state.whole_at.filter(|at| *at > now));
-        let (from, whole_in) = match (is_slow, behind, whole_at) {
-            (true, Some(from), Some(at)) => (from, Some(at - now)),
-            _ => (Instant::NEVER, None),
-        };
-        let untouched = state.was_full && !whole && state.touched_at.is_some_and(|at| at > now);
-        Look { from, untouched, whole_in }
+        match (is_slow, behind, whole_at) {
+            (true, Some(from), Some(at)) => Look { from, whole_in: Some(at - now) },
+            _ => Look { from: Instant::NEVER, whole_in: None },
+        }
     }
 
-    /// A look ended at `now`.
-    pub(crate) fn ended(&self, now: Moment, look: Look, seen: Seen) {
-        let Seen { took, rows, is_full, last } = seen;
+    /// A look ended at `now`: the server took `took` over `rows` rows, the last of which became available at `last`.
+    pub(crate) fn ended(&self, now: Moment, look: Look, took: Duration, rows: u32, last: Option<Instant>) {
         let mut state = self.state();
         if look.whole_in.is_none() {
-            let is_slow = took > SLOW + PER_ROW * u32::try_from(rows).unwrap_or(u32::MAX);
+            let is_slow = took > SLOW + PER_ROW * rows;
             state.slow_in_a_row = if is_slow { state.slow_in_a_row.saturating_add(1) } else { 0 };
             state.whole_at = Some(now + took * OTHERS);
-        }
-        if !look.untouched {
-            state.touched_at = Some(now + PASS_FOR);
         }
         if let Some(last) = last {
             state.behind = Some(last.before(SLACK));
         }
-        state.was_full = is_full;
     }
 
     /// A look failed at `now`, after `took`. One from the beginning that took long was probably cancelled because of
@@ -130,30 +96,16 @@ mod tests {
 
     use super::*;
 
-    const WHOLE: Look = Look { from: Instant::NEVER, untouched: false, whole_in: None };
+    const WHOLE: Look = Look { from: Instant::NEVER, whole_in: None };
     const LONG: Duration = Duration::from_millis(200);
 
     fn at(seconds: i64) -> Option<Instant> {
         Some(Timestamp::from_micros(seconds * 1_000_000).into())
     }
 
-    fn behind(seconds: i64, whole_in: Duration) -> Look {
-        let from = at(seconds).unwrap().before(SLACK);
-        Look { from, untouched: false, whole_in: Some(whole_in) }
-    }
-
-    /// Fewer rows than were asked for, the last of them available at `last`.
-    fn few(took: Duration, last: Option<Instant>) -> Seen {
-        Seen { took, rows: 100, is_full: false, last }
-    }
-
-    fn full() -> Seen {
-        Seen { is_full: true, ..few(Duration::ZERO, at(17)) }
-    }
-
     fn slow(looks: &Looks, now: Moment, times: u32) {
         for _ in 0..times {
-            looks.ended(now, WHOLE, few(LONG, at(17)));
+            looks.ended(now, WHOLE, LONG, 100, at(17));
         }
     }
 
@@ -163,7 +115,7 @@ mod tests {
         let (looks, now) = (Looks::default(), Moment::now());
 
         for took in [0, 49, 69] {
-            looks.ended(now, WHOLE, few(Duration::from_millis(took), at(17)));
+            looks.ended(now, WHOLE, Duration::from_millis(took), 100, at(17));
             assert_eq!(looks.next(now, false), WHOLE);
         }
     }
@@ -175,7 +127,7 @@ mod tests {
 
         slow(&looks, now, 2);
         assert_eq!(looks.next(now, false), WHOLE);
-        looks.ended(now, WHOLE, few(Duration::ZERO, at(17)));
+        looks.ended(now, WHOLE, Duration::ZERO, 100, at(17));
         slow(&looks, now, 2);
 
         assert_eq!(looks.next(now, false), WHOLE);
@@ -189,12 +141,15 @@ mod tests {
         slow(&looks, now, 3);
 
         let look = looks.next(now, false);
-        assert_eq!(look, behind(17, LONG * 10));
-        looks.ended(now, look, few(Duration::ZERO, at(18)));
-        looks.ended(now, look, Seen::default());
+        assert_eq!(look, Look { from: at(17).unwrap().before(SLACK), whole_in: Some(LONG * 10) });
+        looks.ended(now, look, Duration::ZERO, 100, at(18));
+        looks.ended(now, look, Duration::ZERO, 0, None);
 
         let later = now + LONG * 9;
-        assert_eq!(looks.next(later, false), behind(18, LONG));
+        assert_eq!(
+            looks.next(later, false),
+            Look { from: at(18).unwrap().before(SLACK), whole_in: Some(LONG) }
+        );
         assert_eq!(looks.next(later, true), WHOLE, "a sweep sees everything");
         assert_eq!(looks.next(now + LONG * 10, false), WHOLE);
     }
@@ -203,7 +158,7 @@ mod tests {
     #[test]
     fn cancelled_looks_are_slow() {
         let (looks, now) = (Looks::default(), Moment::now());
-        looks.ended(now, WHOLE, few(Duration::ZERO, at(17)));
+        looks.ended(now, WHOLE, Duration::ZERO, 100, at(17));
 
         looks.failed(now, WHOLE, Duration::from_millis(1));
         assert_eq!(looks.next(now, false), WHOLE, "a lost connection says nothing about looks");
@@ -218,25 +173,7 @@ mod tests {
         let (looks, now) = (Looks::default(), Moment::now());
         slow(&looks, now, 5);
 
-        looks.ended(now, WHOLE, few(Duration::from_millis(3), at(18)));
-
-        assert_eq!(looks.next(now, false), WHOLE);
-    }
-
-    /// P3, S5: while more is due than one look takes, others' rows are passed by, for a second at a time; whoever
-    /// then finds too little looks at all of them at once.
-    #[test]
-    fn touched_rows_are_passed_by_under_load_only() {
-        let (looks, now) = (Looks::default(), Moment::now());
-        let passing = Look { untouched: true, ..WHOLE };
-
-        assert_eq!(looks.next(now, false), WHOLE);
-        looks.ended(now, WHOLE, full());
-        assert_eq!(looks.next(now, false), passing);
-        assert_eq!(looks.next(now, true), WHOLE, "a sweep sees everything");
-        looks.ended(now, passing, full());
-        assert_eq!(looks.next(now + PASS_FOR, false), WHOLE, "nothing is passed by for long");
-        looks.ended(now, passing, few(Duration::ZERO, at(17)));
+        looks.ended(now, WHOLE, Duration::from_millis(3), 100, at(18));
 
         assert_eq!(looks.next(now, false), WHOLE);
     }

@@ -72,7 +72,7 @@ macro_rules! store_trials {
                 user_who_holds_the_only_connection_stops_nothing
                 clock_of_the_writer_has_no_say
                 locked_row_is_skipped
-                lock_that_was_given_up_starves_nothing
+                lock_that_was_given_up_changes_no_order
             }
             long_migrations {
                 long_migration_is_waited_for
