@@ -17,13 +17,15 @@ prepare() {
     give_certificate
     write_settings
     write_setup
+    # Of its own: a server that starts deletes the temporary tables of all others in its directory for them.
+    make_data "$DIR/tmp"
     [[ -d $DIR/data ]] || make_database
 }
 
 # Under another name until it is complete: a database that is there can be used.
 make_database() {
     make_data "$DIR/data.new"
-    as_account mariadb-install-db --no-defaults --datadir="$DIR/data.new" \
+    as_account mariadb-install-db --no-defaults --datadir="$DIR/data.new" --tmpdir="$DIR/tmp" \
         --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve || return
     mv "$DIR/data.new" "$DIR/data"
 }
@@ -34,6 +36,7 @@ write_settings() {
     cat >"$DIR/my.cnf" <<CONF
 [mariadbd]
 datadir = $DIR/data
+tmpdir = $DIR/tmp
 bind-address = 127.0.0.1
 port = $PORT
 socket = mariadb.sock
