@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
-use pillarbox_sql::rows;
+use pillarbox_sql::{micros, rows};
 use sqlx::Row;
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 
@@ -12,7 +12,6 @@ use crate::MySqlStore;
 use crate::migration::by_name;
 use crate::row::{event_id, stored, wait};
 use crate::statements::{MOST_LISTED, MySqlQuery, Statements, bind_list};
-use crate::time::delay;
 
 impl Administration for MySqlStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
@@ -125,7 +124,7 @@ impl MySqlStore {
 
     /// Looks at a run of rows without a lock, and locks only if one of them goes.
     async fn purge_step(&self, purge: Purge) -> Result<Purged, StoreError> {
-        let older_than = delay(purge.older_than);
+        let older_than = micros(purge.older_than);
         let statement = self.inner.statements.purge_window.clone();
         let window = self.run(
             |inner| &inner.operating,
@@ -170,7 +169,7 @@ impl MySqlStore {
     }
 
     async fn purgeable(&self, last: i64, purge: Purge) -> Result<Vec<i64>, StoreError> {
-        let older_than = delay(purge.older_than);
+        let older_than = micros(purge.older_than);
         let statement = self.inner.statements.purgeable.clone();
         self.run(
             |inner| &inner.operating,

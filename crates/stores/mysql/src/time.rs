@@ -1,9 +1,6 @@
 //! Points in time as MySQL has them.
 
-use std::time::Duration;
-
 use pillarbox::Timestamp;
-use pillarbox_sql::micros;
 use sqlx::error::BoxDynError;
 use sqlx::mysql::{MySql, MySqlTypeInfo, MySqlValueRef};
 use sqlx::{Decode, Type, TypeInfo};
@@ -11,9 +8,6 @@ use sqlx::{Decode, Type, TypeInfo};
 /// The first and the last microsecond of the years 1000 to 9999, which `DATETIME` holds, since 1970.
 const EARLIEST: i64 = -30_610_224_000_000_000;
 const LATEST: i64 = 253_402_300_799_999_999;
-
-/// No delay is longer: from any time before the year 2900 on it ends before the year 10000.
-const LONGEST_DELAY: i64 = 7_000 * 365 * 86_400_000_000;
 
 /// A `DATETIME(6)` in UTC, as it comes from the table.
 pub(crate) struct Moment(pub(crate) Timestamp);
@@ -65,11 +59,6 @@ pub(crate) fn is_storable(at: Timestamp) -> bool {
 /// A point in time as it is bound, or the nearest that a column can hold.
 pub(crate) fn nearest(at: Timestamp) -> i64 {
     at.as_micros().clamp(EARLIEST, LATEST)
-}
-
-/// A delay as it is bound, or the longest that leads to a time that a column can hold.
-pub(crate) fn delay(delay: Duration) -> i64 {
-    micros(delay).min(LONGEST_DELAY)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Settlements by what they do.
 
 use pillarbox::store::{DoneRows, Lease, Outcome, Settlement, cut_error};
+use pillarbox_sql::micros;
 use serde_json::{Value, json};
 use sqlx::mysql::MySqlConnection;
 
 use super::by_token;
 use crate::statements::{MOST_LISTED, Statements, bind_list};
-use crate::time::delay;
 
 /// Settlements by what they do, each kind in the order of its numbers: one statement each, however many rows
 /// there are.
@@ -29,12 +29,12 @@ impl Sorted {
             match outcome {
                 Outcome::Done => sorted.done.push(*lease),
                 Outcome::Retry { after, error, spent } => {
-                    let (retry_in, error) = (delay(*after), cut_error(error));
+                    let (retry_in, error) = (micros(*after), cut_error(error));
                     let spent = i32::from(*spent);
                     sorted.retry.push(json!([seq, token.0, attempts, spent, starts, retry_in, error]));
                 }
                 Outcome::Aside { until, reason } => {
-                    let look_in = delay(until.unwrap_or_default());
+                    let look_in = micros(until.unwrap_or_default());
                     sorted.aside.push(json!([seq, token.0, starts, look_in, cut_error(reason)]));
                 }
                 Outcome::Dead { error, spent } => {

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqlStr};
 use crate::fault;
 use crate::statements::{MySqlQuery, Statements};
 use crate::store::Inner;
-use crate::time::{delay, is_storable, nearest};
+use crate::time::{is_storable, nearest};
 
 /// Statements for up to this many events stay prepared. One that does not is closed after use, which nobody answers:
 /// the driver leaves Nagle's algorithm on, and what is sent next, the commit, then waits 40 ms for an acknowledgement.
@@ -162,7 +162,7 @@ fn bind_birth<'q>(query: MySqlQuery<'q>, birth: &'q Birth) -> MySqlQuery<'q> {
 fn bind_schedule<'q>(query: MySqlQuery<'q>, event: &'q Event, birth: Option<&'q Birth>) -> MySqlQuery<'q> {
     let (due_at, due_in) = match event.schedule() {
         Schedule::Now => (None, 0),
-        Schedule::After(after) => (None, delay(after)),
+        Schedule::After(after) => (None, micros(after)),
         Schedule::At(at) => (Some(nearest(at)), 0),
     };
     let birth = birth.filter(|_| event.schedule() == Schedule::Now);
