@@ -101,7 +101,7 @@ impl<S: Store> Outbox<S> {
         // The handle is made inside the step: if the caller is gone, dropping it rolls back.
         let step = async move { begin.await.map(|open| Tx::new(open, after)) };
         let begun = self.shared.after.runtime.to_its_end("begin", step).await;
-        begun.unwrap_or_else(|| Err(StoreError::unavailable("the runtime is shutting down")))
+        begun.unwrap_or_else(|| Err(StoreError::unavailable("beginning a transaction panicked")))
     }
 
     /// Writes one event inside `tx`, and returns its id.

@@ -1,9 +1,13 @@
 //! What the engine needs from the world around it: time, randomness and a place to run its tasks.
 
+mod step;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use step::Step;
 
 use crate::Timestamp;
 
@@ -64,24 +68,16 @@ impl Runtime {
         }
     }
 
-    /// Runs `step` to its end in a task of its own, and waits for it.
+    /// Runs `step` to its end, and waits for it.
     ///
     /// A caller that stops waiting does not stop the step: no database future is dropped half-way.
-    /// `None` means that the step was cut off (the runtime is shutting down) or panicked.
+    /// `None` means that the step panicked.
     pub(crate) async fn to_its_end<T: Send + 'static>(
         &self,
         name: &'static str,
         step: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        self.spawner.spawn(
-            name,
-            Box::pin(async move {
-                // The caller may be gone; then the result is dropped here, outside of any database call.
-                let _ = answer.send(step.await);
-            }),
-        );
-        answered.await.ok()
+        Step::new(name, Box::pin(step), Arc::clone(&self.spawner)).await
     }
 
     /// Waits for `future` at most `limit`; `None` if it took longer.

@@ -132,7 +132,7 @@ impl<S: TxStore> Tx<S> {
         };
         let committed = self.after.runtime.to_its_end("commit", ending.commit::<S>(open)).await;
         committed.unwrap_or_else(|| {
-            let reason = "the runtime shut down before the answer came".to_owned();
+            let reason = "it panicked before the answer came".to_owned();
             Err(CommitError::Unknown { reason, source: None })
         })
     }

@@ -55,7 +55,8 @@ impl PostgresStore {
                     .bind(asked.owner.to_string())
                     .bind(asked.token.0)
                     .bind(micros(asked.skip_recent))
-                    .bind(look.from);
+                    .bind(look.from)
+                    .bind(asked.sweep);
                 Box::pin(query.fetch_all(connection))
             },
         );

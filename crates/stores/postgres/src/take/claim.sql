@@ -1,10 +1,23 @@
-WITH due AS MATERIALIZED (
+WITH seen AS MATERIALIZED (
+    SELECT
+        pg_current_snapshot() AS snapshot,
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 65536 AS top
+),
+due AS MATERIALIZED (
     SELECT seq, available_at
     FROM outbox_event
     WHERE status IN (0, 2)
         AND available_at >= $6
         AND available_at <= statement_timestamp()
         AND ($5 = 0 OR created_at <= statement_timestamp() - $5 * interval '1 microsecond')
+        AND (
+            xmax = 0
+            OR $7
+            OR pg_visible_in_snapshot(
+                greatest((SELECT top FROM seen) - (((SELECT top FROM seen) - xmax::text::bigint) & 4294967295), 0)::text::xid8,
+                (SELECT snapshot FROM seen)
+            )
+        )
     ORDER BY available_at, seq
     LIMIT $1
     FOR UPDATE SKIP LOCKED
