@@ -56,6 +56,7 @@ impl PostgresStore {
                     .bind(asked.token.0)
                     .bind(micros(asked.skip_recent))
                     .bind(look.from)
+                    // What others are just taking is passed by, as far as can be told; a sweep passes by nothing.
                     .bind(asked.sweep);
                 Box::pin(query.fetch_all(connection))
             },

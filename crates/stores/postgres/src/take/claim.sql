@@ -5,17 +5,20 @@ WITH seen AS MATERIALIZED (
 ),
 due AS MATERIALIZED (
     SELECT seq, available_at
-    FROM outbox_event
+    FROM outbox_event AS event
     WHERE status IN (0, 2)
         AND available_at >= $6
         AND available_at <= statement_timestamp()
         AND ($5 = 0 OR created_at <= statement_timestamp() - $5 * interval '1 microsecond')
         AND (
-            xmax = 0
+            event.xmax = 0
             OR $7
-            OR pg_visible_in_snapshot(
-                greatest((SELECT top FROM seen) - (((SELECT top FROM seen) - xmax::text::bigint) & 4294967295), 0)::text::xid8,
-                (SELECT snapshot FROM seen)
+            OR (
+                SELECT pg_visible_in_snapshot(
+                    greatest(top - ((top - event.xmax::text::bigint) & 4294967295), 0)::text::xid8,
+                    snapshot
+                )
+                FROM seen
             )
         )
     ORDER BY available_at, seq

@@ -257,3 +257,23 @@ pub(crate) async fn lock_that_was_given_up_changes_no_order(stage: &PostgresStag
 
     assert_eq!(keys, ["order-2", "order-3", "order-4"]);
 }
+
+/// S5: locks that several shared leave a mark of another kind, and the event in its place as well.
+pub(crate) async fn shared_lock_that_was_given_up_changes_no_order(stage: &PostgresStage) {
+    write(stage, &["order-1", "order-2"].map(order_placed)).await;
+    let mut users = [stage.connection().await, stage.connection().await];
+    for user in &mut users {
+        user.execute("BEGIN; SELECT FROM outbox_event WHERE aggregate_id = 'order-1' FOR SHARE").await.unwrap();
+    }
+    for user in &mut users {
+        user.execute("ROLLBACK").await.unwrap();
+    }
+
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let events = claim(stage, 1).await.events;
+        keys.extend(events.into_iter().map(|taken| taken.event.unwrap().key().unwrap().to_owned()));
+    }
+
+    assert_eq!(keys, ["order-1", "order-2"]);
+}

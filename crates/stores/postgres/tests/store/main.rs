@@ -73,6 +73,7 @@ macro_rules! store_trials {
                 clock_of_the_writer_has_no_say
                 locked_row_is_skipped
                 lock_that_was_given_up_changes_no_order
+                shared_lock_that_was_given_up_changes_no_order
             }
             long_migrations {
                 long_migration_is_waited_for
