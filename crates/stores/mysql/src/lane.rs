@@ -30,6 +30,10 @@ const COMMIT: &str = include_str!("lane/commit.sql");
 /// How long a settlement waits for a row before it counts as locked: the shortest time that the server knows.
 const LOCKED_AFTER: Duration = Duration::from_secs(1);
 
+/// How long a take waits for the one before it, which has a few statements to do. A process that is stopped meanwhile
+/// costs the others this much each, until the server has closed its connection.
+const LET_IN_WITHIN: Duration = Duration::from_secs(1);
+
 /// How often a step is tried that others stood in the way of.
 const TRIES: u32 = 5;
 
@@ -83,6 +87,9 @@ pub(crate) struct Lane {
     idle: Mutex<Option<Idle>>,
     /// How long its statements wait for a row at most.
     lock_timeout: Duration,
+    /// What stands around the statements of a transaction.
+    begin: SqlStr,
+    commit: SqlStr,
 }
 
 struct Idle {
@@ -93,7 +100,30 @@ struct Idle {
 impl Lane {
     /// A lane whose statements wait for locked rows as long as the options say.
     pub(crate) fn new() -> Self {
-        Self { gate: Semaphore::new(1), idle: Mutex::new(None), lock_timeout: Duration::MAX }
+        Self {
+            gate: Semaphore::new(1),
+            idle: Mutex::new(None),
+            lock_timeout: Duration::MAX,
+            begin: BEGIN.into_sql_str(),
+            commit: COMMIT.into_sql_str(),
+        }
+    }
+
+    /// A lane whose transactions are let in one at a time, of all processes: a take walks over the rows that others are
+    /// just taking. The next is let in before the commit, so that the server can still do several commits at once, and
+    /// who was not let in within [`LET_IN_WITHIN`] goes on all the same.
+    pub(crate) fn in_turn(line: &Line) -> Self {
+        let names = line.place.names();
+        let database = names.schema().map_or("DATABASE()".to_owned(), |schema| format!("'{schema}'"));
+        // A wait that takes longer than statements may is an error in MariaDB.
+        let seconds = LET_IN_WITHIN.min(line.statement_timeout / 2).as_secs_f64();
+        let filled = |sql: &str| {
+            let sql = sql.replace(":database", &database).replace(":prefix", names.prefix());
+            AssertSqlSafe(sql.replace(":seconds", &format!("{seconds:.3}"))).into_sql_str()
+        };
+        let begin = filled(concat!(include_str!("lane/enter.sql"), include_str!("lane/begin.sql")));
+        let commit = filled(concat!(include_str!("lane/leave.sql"), include_str!("lane/commit.sql")));
+        Self { begin, commit, ..Self::new() }
     }
 
     /// A lane on which nobody waits long for a lock: whose row is locked is told so, and the others go on.
@@ -130,7 +160,14 @@ impl Lane {
         loop {
             let connected = self.connection(line).await;
             let mut connection = connected.map_err(|error| line.excuse(error))?;
-            match timeout(line.patience(), attempt(&mut connection, together, &work)).await {
+            let step = async {
+                if together {
+                    self.together(&mut connection, &work).await
+                } else {
+                    work(&mut connection).await
+                }
+            };
+            match timeout(line.patience(), step).await {
                 Ok(Ok(value)) => {
                     self.park(connection);
                     return Ok(value);
@@ -147,6 +184,16 @@ impl Lane {
                 Err(_) => return Err(line.place.silent(line.patience())),
             }
         }
+    }
+
+    async fn together<T, W>(&self, connection: &mut MySqlConnection, work: &W) -> Result<T, sqlx::Error>
+    where
+        W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        connection.execute(self.begin.clone()).await?;
+        let value = work(connection).await?;
+        connection.execute(self.commit.clone()).await?;
+        Ok(value)
     }
 
     /// The connection, if it is still there, or a new one.
@@ -188,19 +235,6 @@ impl Lane {
     fn idle(&self) -> MutexGuard<'_, Option<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-async fn attempt<T, W>(connection: &mut MySqlConnection, together: bool, work: &W) -> Result<T, sqlx::Error>
-where
-    W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>,
-{
-    if !together {
-        return work(connection).await;
-    }
-    connection.execute(BEGIN).await?;
-    let value = work(connection).await?;
-    connection.execute(COMMIT).await?;
-    Ok(value)
 }
 
 /// Takes leave of the server, if it listens.

@@ -17,7 +17,7 @@ use crate::lane::{Lane, Line};
 use crate::migration;
 use crate::statements::Statements;
 use crate::store::Inner;
-use crate::tx::Inserts;
+use crate::tx::{Inserts, Sessions};
 
 /// A pooled connection that was not used for this long is asked whether it is still there.
 const ASK_AFTER: Duration = Duration::from_secs(1);
@@ -98,7 +98,9 @@ impl MySqlOptions {
         self
     }
 
-    /// The most connections for transactions of yours, beside up to four of the store's own; at least 1.
+    /// The most connections for transactions of [`begin`](pillarbox::store::TxStore::begin), and as many again for
+    /// statements of yours on [`pool`](MySqlStore::pool), beside up to four of the store's own; at least 1. They are
+    /// opened when they are needed.
     ///
     /// Only with a URL: a pool has its own limit.
     pub fn max_connections(mut self, max_connections: u32) -> Self {
@@ -135,7 +137,7 @@ impl MySqlOptions {
             Source::Url(url) => url::parse(url)?,
             Source::Pool(pool) => MySqlConnectOptions::clone(&pool.connect_options()),
         };
-        let (pool, owns_pool) = self.pool(&options)?;
+        let (pool, sessions) = self.pools(&options)?;
         let line = Line {
             place: Place::new(&options, names),
             options: options.charset("utf8mb4").statement_cache_capacity(KEPT_STATEMENTS),
@@ -144,14 +146,15 @@ impl MySqlOptions {
             lock_timeout: self.lock_timeout,
             is_proved: AtomicBool::new(false),
         };
+        let taking = Lane::in_turn(&line);
         let inner = Inner {
             statements: Statements::new(line.place.names()),
             inserts: Inserts::default(),
             locks: KnownLocks::default(),
             line,
             pool,
-            owns_pool,
-            taking: Lane::new(),
+            sessions,
+            taking,
             settling: Lane::impatient(),
             hot: Lane::new(),
             operating: Lane::new(),
@@ -169,17 +172,20 @@ impl MySqlOptions {
         }
     }
 
-    fn pool(&self, options: &MySqlConnectOptions) -> Result<(MySqlPool, bool), StoreError> {
+    /// The pool for statements of the user's, and the sessions of transactions of ours.
+    fn pools(&self, options: &MySqlConnectOptions) -> Result<(MySqlPool, Sessions), StoreError> {
         match (&self.source, self.max_connections) {
             (_, Some(0)) => Err(StoreError::Config("`max_connections` is 0; at least 1 is needed".into())),
             (Source::Pool(_), Some(_)) => Err(StoreError::Config(
                 "`max_connections` has no effect on a pool of yours; set it there".into(),
             )),
-            (Source::Pool(pool), None) => Ok((pool.clone(), false)),
+            (Source::Pool(pool), None) => Ok((pool.clone(), Sessions::Yours(pool.clone()))),
             (Source::Url(_), limit) => {
                 let pool = MySqlPoolOptions::new()
                     .max_connections(limit.unwrap_or(10))
-                    .acquire_timeout(self.connect_timeout)
+                    .acquire_timeout(self.connect_timeout);
+                let sessions = Sessions::ours(pool.clone(), options.clone());
+                let pool = pool
                     // A connection that was just used is there; asking it would cost every transaction a round
                     // trip.
                     .test_before_acquire(false)
@@ -194,7 +200,7 @@ impl MySqlOptions {
                             Ok(true)
                         })
                     });
-                Ok((pool.connect_lazy_with(options.clone()), true))
+                Ok((pool.connect_lazy_with(options.clone()), sessions))
             }
         }
     }

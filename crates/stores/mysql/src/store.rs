@@ -11,7 +11,7 @@ use crate::MySqlOptions;
 use crate::lane::{Lane, Line};
 use crate::migration;
 use crate::statements::Statements;
-use crate::tx::Inserts;
+use crate::tx::{Inserts, Sessions};
 
 /// An outbox in a MySQL or MariaDB database. Clones are handles to one store.
 ///
@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(crate) inserts: Inserts,
     pub(crate) locks: KnownLocks,
     pub(crate) pool: MySqlPool,
-    pub(crate) owns_pool: bool,
+    pub(crate) sessions: Sessions,
     pub(crate) taking: Lane,
     pub(crate) settling: Lane,
     pub(crate) hot: Lane,
@@ -67,9 +67,10 @@ impl MySqlStore {
         MySqlOptions::of_pool(pool)
     }
 
-    /// The pool whose connections serve [`begin`](pillarbox::store::TxStore::begin), for statements of yours.
+    /// A pool for statements of yours: the one that the store was made from, or one of its own.
     ///
-    /// Made from a URL, its connections are at READ COMMITTED, and commit each statement by itself as usual.
+    /// Made from a URL, its connections are at READ COMMITTED, and commit each statement by itself as usual;
+    /// [`begin`](pillarbox::store::TxStore::begin) has others.
     pub fn pool(&self) -> &MySqlPool {
         &self.inner.pool
     }
@@ -117,8 +118,8 @@ impl MySqlStore {
             inner.hot.close(),
             inner.operating.close()
         );
-        if inner.owns_pool {
-            inner.pool.close().await;
+        if let Sessions::Ours { pool, .. } = &inner.sessions {
+            tokio::join!(inner.pool.close(), pool.close());
         }
     }
 

@@ -1,51 +1,29 @@
 //! Transactions of the store's own, and writing inside them or inside those of others.
 
 mod insert;
+mod sessions;
 
-use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use pillarbox::store::{Birth, CommitError, InsertError, StoreError, TxStore};
 use pillarbox::{BoxFuture, Event};
 use pillarbox_sql::{Panicked, Step, to_its_end};
-use sqlx::mysql::{MySql, MySqlConnection, MySqlTransactionManager};
+use sqlx::Transaction;
+use sqlx::mysql::{MySql, MySqlConnection};
 use sqlx::pool::PoolConnection;
-use sqlx::{Executor, SqlSafeStr, Transaction};
-use sqlx_core::transaction::TransactionManager;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
 
 pub(crate) use insert::Inserts;
+pub(crate) use sessions::Sessions;
+
+use sessions::Ended;
 
 use crate::MySqlStore;
 use crate::fault;
 use crate::lane::Line;
 use crate::store::Inner;
-
-/// A deadlock rolls back, and what follows would run by itself, each statement a commit of its own; without
-/// `autocommit` it becomes another transaction, which nobody commits. The savepoint is there exactly as long as
-/// the transaction is.
-const BEGIN: &str = include_str!("tx/begin.sql");
-
-/// The same on a connection of which it is not known how transactions begin.
-const BEGIN_ON_YOURS: &str =
-    concat!("SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n", include_str!("tx/begin.sql"));
-
-/// Fails at the savepoint, and commits nothing, if the transaction has ended before.
-const COMMIT: &str = include_str!("tx/commit.sql");
-
-/// How many statements of [`COMMIT`] have succeeded when it is committed. The rest need not be waited for.
-const COMMITTED: usize = 2;
-
-const ROLLBACK: &str = include_str!("tx/rollback.sql");
-
-/// How many statements of [`ROLLBACK`] have succeeded when it is rolled back.
-const ROLLED_BACK: usize = 1;
 
 /// How long a rollback may take that nobody waits for. Closing the connection rolls back too.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
@@ -64,12 +42,11 @@ pub struct MySqlTx {
 impl MySqlTx {
     async fn begin(inner: Arc<Inner>) -> Result<Self, StoreError> {
         // Connections that the server has closed meanwhile are found out here, one by one.
-        let mut most_stale = inner.pool.options().get_max_connections();
+        let mut most_stale = inner.sessions.pool().options().get_max_connections();
         loop {
-            let acquired = inner.pool.acquire().await;
+            let acquired = inner.sessions.pool().acquire().await;
             let mut connection = acquired.map_err(|error| inner.line.place.connect(error))?;
-            let begin = if inner.owns_pool { BEGIN } else { BEGIN_ON_YOURS };
-            match MySqlTransactionManager::begin(&mut connection, Some(begin.into_sql_str())).await {
+            match inner.sessions.begin(&mut connection).await {
                 Ok(()) => {
                     return Ok(Self { connection: Some(connection), inner, runtime: Handle::current() });
                 }
@@ -86,8 +63,8 @@ impl MySqlTx {
 
     async fn commit(mut self) -> Result<(), CommitError> {
         let Some(connection) = self.connection.take() else { return Ok(()) };
-        let place = &self.inner.line.place;
-        match end(connection, COMMIT, COMMITTED, self.inner.line.patience()).await {
+        let Line { place, .. } = &self.inner.line;
+        match self.inner.sessions.commit(connection, self.inner.line.patience()).await {
             Ended::Well => Ok(()),
             Ended::Badly(error) => Err(place.commit(error)),
             Ended::Silently => {
@@ -98,88 +75,19 @@ impl MySqlTx {
 
     async fn rollback(mut self) -> Result<(), StoreError> {
         let Some(connection) = self.connection.take() else { return Ok(()) };
-        let line = &self.inner.line;
-        roll_back(connection, line, line.patience()).await
+        roll_back(connection, &self.inner, self.inner.line.patience()).await
     }
 }
 
 async fn roll_back(
     connection: PoolConnection<MySql>,
-    line: &Line,
+    inner: &Inner,
     patience: Duration,
 ) -> Result<(), StoreError> {
-    match end(connection, ROLLBACK, ROLLED_BACK, patience).await {
+    match inner.sessions.roll_back(connection, patience).await {
         Ended::Well => Ok(()),
-        Ended::Badly(error) => Err(line.place.store(error)),
-        Ended::Silently => Err(line.place.silent(patience)),
-    }
-}
-
-/// How a transaction ended.
-enum Ended {
-    Well,
-    Badly(sqlx::Error),
-    Silently,
-}
-
-/// Ends a transaction by several statements in one round trip, and gives its connection back to the pool once `needed`
-/// of them are answered: whoever comes next reads the rest of the answers first, and the pool makes sure that there
-/// are no more. It is closed instead, which rolls back, if anything is not as expected: a statement of the user's that
-/// was dropped half-way may have left answers behind that are not ours.
-async fn end(
-    mut connection: PoolConnection<MySql>,
-    sql: &'static str,
-    needed: usize,
-    patience: Duration,
-) -> Ended {
-    let mut succeeded = 0;
-    let ended = timeout(patience, guarded(run_each(&mut connection, sql, needed, &mut succeeded))).await;
-    match ended {
-        Ok(Ok(())) if succeeded == needed => {
-            forget_transaction(&mut connection);
-            return Ended::Well;
-        }
-        _ => connection.close_on_drop(),
-    }
-    match ended {
-        Ok(Ok(())) => Ended::Badly(sqlx::Error::Protocol(format!("{succeeded} answers instead of {needed}"))),
-        Ok(Err(error)) => Ended::Badly(error),
-        Err(_) => Ended::Silently,
-    }
-}
-
-/// Makes an error of a panic: the driver may stumble over answers that it did not expect.
-async fn guarded(run: impl Future<Output = Result<(), sqlx::Error>>) -> Result<(), sqlx::Error> {
-    let mut run = pin!(run);
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context)));
-        let stumbled = || sqlx::Error::Protocol("the driver stumbled over an answer".into());
-        polled.unwrap_or_else(|_| Poll::Ready(Err(stumbled())))
-    })
-    .await
-}
-
-/// Sends several statements at once, and counts those that succeeded until there are as many as are needed.
-async fn run_each(
-    connection: &mut MySqlConnection,
-    sql: &'static str,
-    needed: usize,
-    succeeded: &mut usize,
-) -> Result<(), sqlx::Error> {
-    let mut results = connection.execute_many(sql);
-    while *succeeded < needed {
-        let Some(result) = poll_fn(|context| results.as_mut().poll_next(context)).await else { break };
-        result?;
-        *succeeded += 1;
-    }
-    Ok(())
-}
-
-/// Tells the driver, which keeps account of transactions to make those inside of ours savepoints, that it is
-/// over. It sends a ROLLBACK with what comes next, which has nothing to do any more.
-fn forget_transaction(connection: &mut MySqlConnection) {
-    while MySqlTransactionManager::get_transaction_depth(connection) > 0 {
-        MySqlTransactionManager::start_rollback(connection);
+        Ended::Badly(error) => Err(inner.line.place.store(error)),
+        Ended::Silently => Err(inner.line.place.silent(patience)),
     }
 }
 
@@ -206,7 +114,7 @@ impl Drop for MySqlTx {
         // Given to a runtime that is gone, the pool still needs one to take its connection back.
         let _context = self.runtime.enter();
         self.runtime.spawn(async move {
-            if let Err(error) = roll_back(connection, &inner.line, DROP_PATIENCE).await {
+            if let Err(error) = roll_back(connection, &inner, DROP_PATIENCE).await {
                 tracing::warn!(database = %inner.line.place, %error, "a transaction could not be rolled back");
             }
         });

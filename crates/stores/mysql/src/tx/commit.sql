@@ -1,3 +1,3 @@
 RELEASE SAVEPOINT pillarbox_transaction;
-COMMIT;
-SET SESSION autocommit = 1
+COMMIT AND CHAIN;
+SAVEPOINT pillarbox_transaction

@@ -1,2 +1,4 @@
 ROLLBACK;
-SET SESSION autocommit = 1
+SET SESSION autocommit = 0;
+START TRANSACTION;
+SAVEPOINT pillarbox_transaction

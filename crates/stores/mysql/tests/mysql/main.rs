@@ -17,6 +17,7 @@ mod roles;
 mod sessions;
 mod stage;
 mod statements;
+mod way;
 
 use std::process::ExitCode;
 
@@ -75,6 +76,9 @@ fn add_trials(suite: &mut Suite, server: Server) {
         }
         frozen {
             take_that_stopped_frees_its_rows
+            take_that_stopped_delays_the_next_only
+            take_that_fails_gives_its_turn_back
+            wait_for_a_turn_is_no_error
         }
         histories {
             random_histories_end_like_on_the_memory_store
@@ -125,6 +129,10 @@ fn add_trials(suite: &mut Suite, server: Server) {
             times_beyond_the_calendar_are_refused
             pool_of_one_connection_is_enough
             sessions_go_back_as_they_came
+            switched_autocommit_does_not_outlive_its_transaction
+            transaction_may_begin_with_one_inside
+            forgotten_transaction_inside_is_not_passed_on
+            idle_connection_that_was_cut_is_not_handed_out
             cut_connections_are_replaced
             cut_transaction_is_unknown
             locked_rows_are_named
@@ -133,6 +141,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
         }
         statements {
             events_of_a_call_are_one_statement
+            a_transaction_begins_without_a_round_trip
             a_take_is_few_statements
             outcomes_of_a_kind_are_one_statement
             read_backs_and_renewals_are_one_statement

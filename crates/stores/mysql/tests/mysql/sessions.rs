@@ -9,8 +9,8 @@ use pillarbox::{Event, Timestamp};
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::acceptance::{Desk, Stage};
 use pillarbox_testkit::conformance::{LONG, claim, claim_one, order_placed, stored, take, within, write};
-use sqlx::Executor;
-use sqlx::mysql::MySqlPoolOptions;
+use sqlx::mysql::{MySqlConnection, MySqlPoolOptions};
+use sqlx::{AssertSqlSafe, Connection, Executor};
 
 use crate::stage::MySqlStage;
 
@@ -170,19 +170,106 @@ pub(crate) async fn pool_of_one_connection_is_enough(stage: &MySqlStage) {
     pool.close().await;
 }
 
-/// S4: a session of the pool is left as it was: statements of the user's own may write by themselves.
+/// S4: a session of a pool that was given is left as it was: statements of the user's own may write by themselves.
 pub(crate) async fn sessions_go_back_as_they_came(stage: &MySqlStage) {
     stage.run("CREATE TABLE orders (id INT PRIMARY KEY) ENGINE = InnoDB").await;
-    let store = stage.options().max_connections(1).connect().await.unwrap();
+    let options = stage.administrator().database(&stage.database);
+    let pool = MySqlPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let store = MySqlStore::from_pool(pool.clone()).await.unwrap();
 
     MySqlStore::commit(store.begin().await.unwrap()).await.unwrap();
-    sqlx::query("INSERT INTO orders VALUES (1)").execute(store.pool()).await.unwrap();
+    sqlx::query("INSERT INTO orders VALUES (1)").execute(&pool).await.unwrap();
     MySqlStore::rollback(store.begin().await.unwrap()).await.unwrap();
-    sqlx::query("INSERT INTO orders VALUES (2)").execute(store.pool()).await.unwrap();
+    sqlx::query("INSERT INTO orders VALUES (2)").execute(&pool).await.unwrap();
     drop(store.begin().await.unwrap());
-    sqlx::query("INSERT INTO orders VALUES (3)").execute(store.pool()).await.unwrap();
+    sqlx::query("INSERT INTO orders VALUES (3)").execute(&pool).await.unwrap();
 
     assert_eq!(stage.number("SELECT COUNT(*) FROM orders").await, 3);
+    store.close().await;
+    pool.close().await;
+}
+
+async fn session_of(tx: &mut MySqlConnection) -> u64 {
+    sqlx::query_scalar("SELECT CONNECTION_ID()").fetch_one(tx).await.unwrap()
+}
+
+/// S5: a session whose user has switched `autocommit` on commits nothing by itself for the next.
+pub(crate) async fn switched_autocommit_does_not_outlive_its_transaction(stage: &MySqlStage) {
+    let store = stage.options().max_connections(1).connect().await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let before = session_of(&mut tx).await;
+    tx.execute("SET SESSION autocommit = 1").await.unwrap();
+    MySqlStore::rollback(tx).await.unwrap();
+
+    let [undone, kept] = ["order-1", "order-2"].map(order_placed);
+    let mut tx = store.begin().await.unwrap();
+    let after = session_of(&mut tx).await;
+    store.insert(&mut tx, std::slice::from_ref(&undone), None).await.unwrap();
+    MySqlStore::rollback(tx).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    store.insert(&mut tx, std::slice::from_ref(&kept), None).await.unwrap();
+    MySqlStore::commit(tx).await.unwrap();
+
+    assert_eq!(before, after, "another session would prove nothing");
+    assert_eq!(stage.status(undone.id()).await, None);
+    assert_eq!(stage.status(kept.id()).await, Some(Status::New));
+    store.close().await;
+}
+
+/// S5: every transaction of ours is one from its beginning on, also in a session that has had others: one inside of
+/// it may be the first thing that is done.
+pub(crate) async fn transaction_may_begin_with_one_inside(stage: &MySqlStage) {
+    let store = stage.options().max_connections(1).connect().await.unwrap();
+
+    for end_by_commit in [true, false, true, true] {
+        let mut tx = store.begin().await.unwrap();
+        let inside = tx.begin().await.unwrap();
+        inside.commit().await.unwrap();
+        if end_by_commit {
+            MySqlStore::commit(tx).await.unwrap();
+        } else {
+            MySqlStore::rollback(tx).await.unwrap();
+        }
+    }
+    store.close().await;
+}
+
+/// S5: a transaction inside of ours that its user forgot does not become part of the next.
+pub(crate) async fn forgotten_transaction_inside_is_not_passed_on(stage: &MySqlStage) {
+    let store = stage.options().max_connections(1).connect().await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    std::mem::forget(tx.begin().await.unwrap());
+    MySqlStore::commit(tx).await.unwrap();
+
+    let mut tx = store.begin().await.unwrap();
+    let mut inside = tx.begin().await.unwrap();
+    store.insert(&mut inside, &[order_placed("order-17")], None).await.unwrap();
+    inside.commit().await.unwrap();
+    MySqlStore::commit(tx).await.unwrap();
+
+    assert_eq!(stage.number("SELECT COUNT(*) FROM outbox_event").await, 1);
+    store.close().await;
+}
+
+/// S11: once a connection was found lost, one that was cut at the same time is not handed out.
+pub(crate) async fn idle_connection_that_was_cut_is_not_handed_out(stage: &MySqlStage) {
+    let store = stage.options().max_connections(2).connect().await.unwrap();
+    let mut administrator = stage.connection().await;
+
+    for _ in 0..10 {
+        let mut lost = store.begin().await.unwrap();
+        let mut idle = store.begin().await.unwrap();
+        let cut = [session_of(&mut lost).await, session_of(&mut idle).await];
+        MySqlStore::commit(idle).await.unwrap();
+        for session in cut {
+            administrator.execute(AssertSqlSafe(format!("KILL CONNECTION {session}"))).await.unwrap();
+        }
+        MySqlStore::commit(lost).await.unwrap_err();
+
+        let mut next = store.begin().await.unwrap();
+        assert!(!cut.contains(&session_of(&mut next).await));
+        MySqlStore::rollback(next).await.unwrap();
+    }
     store.close().await;
 }
 

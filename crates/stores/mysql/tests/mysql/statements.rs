@@ -1,7 +1,8 @@
 //! How many statements things cost, counted by what the driver logs.
 
 use std::fmt::Write as _;
-use std::sync::{Mutex, Once};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once};
 
 use pillarbox::Event;
 use pillarbox::store::{
@@ -9,11 +10,12 @@ use pillarbox::store::{
 };
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::conformance::{LONG, order_placed, take};
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use crate::stage::MySqlStage;
+use crate::way::way_to;
 
 static LOGGED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -102,13 +104,46 @@ pub(crate) async fn events_of_a_call_are_one_statement(stage: &MySqlStage) {
     counted.store.close().await;
 }
 
-/// P2, P4: a take that is full costs two statements, a short one three, an empty one two.
+/// W2: a transaction begins without a word to the server, and costs a round trip for each statement of the user's and
+/// one for its end.
+pub(crate) async fn a_transaction_begins_without_a_round_trip(stage: &MySqlStage) {
+    const COM_PING: u8 = 0x0e;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    // A command is the fifth byte of a packet that follows no other. Whether the server is there is asked after a
+    // transaction, when nobody waits for it, and again after a pause.
+    let way = way_to(stage.administrator().database(&stage.database), move |bytes| {
+        let is_counted = bytes.len() > 4 && bytes[3] == 0 && bytes[4] != COM_PING;
+        counter.fetch_add(usize::from(is_counted), Ordering::Relaxed);
+        true
+    });
+    let url = way.await.to_url_lossy().to_string();
+    let store = MySqlStore::options(url).max_connections(1).connect().await.unwrap();
+    let sent = || sent.swap(0, Ordering::Relaxed);
+    let mut costs = Vec::new();
+
+    for order in ["order-1", "order-2", "order-3"] {
+        sent();
+        let mut tx = store.begin().await.unwrap();
+        let begun = sent();
+        store.insert(&mut tx, &[order_placed(order)], None).await.unwrap();
+        let written = sent();
+        MySqlStore::commit(tx).await.unwrap();
+        costs.push([begun, written, sent()]);
+    }
+
+    assert_eq!(costs[1..], [[0, 1, 1]; 2], "once it is connected and the INSERT prepared");
+    store.close().await;
+}
+
+/// P2, P4: a take that is full costs two statements, a short one three, an empty one two; beside them a beginning and
+/// an end, each in one round trip.
 pub(crate) async fn a_take_is_few_statements(stage: &MySqlStage) {
     let counted = Counted::new(stage).await;
     counted.write(&orders_placed(300), None).await;
     counted.statements();
 
-    for (asked, taken, statements) in [(200, 200, 2), (200, 100, 3), (200, 0, 2)] {
+    for (asked, taken, statements) in [(200, 200, 4), (200, 100, 5), (200, 0, 4)] {
         assert_eq!(counted.take(asked).await.len(), taken);
         let found = counted.statements();
         assert_eq!(found.len(), statements, "{found:?}");

@@ -1,0 +1,1 @@
+DO RELEASE_LOCK(CONCAT('pillarbox takes ', MD5(CONCAT_WS('.', :database, ':prefix'))));

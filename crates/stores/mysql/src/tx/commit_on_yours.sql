@@ -1,0 +1,3 @@
+RELEASE SAVEPOINT pillarbox_transaction;
+COMMIT;
+SET SESSION autocommit = 1

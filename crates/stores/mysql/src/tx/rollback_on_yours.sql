@@ -1,0 +1,2 @@
+ROLLBACK;
+SET SESSION autocommit = 1
