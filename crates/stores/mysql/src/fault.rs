@@ -1,10 +1,11 @@
 //! What MySQL and MariaDB say, in the words of the store contracts.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use pillarbox::store::{CommitError, StoreError};
 use pillarbox_sql::Names;
-use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
+use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlSslMode};
 
 const ER_DBACCESS_DENIED: u16 = 1044;
 const ER_ACCESS_DENIED: u16 = 1045;
@@ -49,6 +50,8 @@ pub(crate) struct Place {
     server: String,
     database: Option<String>,
     user: String,
+    /// Whether the URL forbids encrypted connections.
+    is_plain: bool,
     names: Names,
 }
 
@@ -59,7 +62,8 @@ impl Place {
             None => format!("{}:{}", options.get_host(), options.get_port()),
         };
         let database = options.get_database().map(str::to_owned);
-        Self { server, database, user: options.get_username().to_owned(), names }
+        let is_plain = matches!(options.get_ssl_mode(), MySqlSslMode::Disabled);
+        Self { server, database, user: options.get_username().to_owned(), is_plain, names }
     }
 
     pub(crate) fn names(&self) -> &Names {
@@ -216,16 +220,29 @@ impl Place {
                 ),
                 error,
             ),
+            // That is how the driver reports a certificate that it does not accept.
+            (sqlx::Error::Io(io), _) if io.kind() == ErrorKind::InvalidData => refused(
+                format!(
+                    "the certificate of `{server}` is not accepted; set `ssl-ca` in the URL to who has signed it, or change `ssl-mode` there"
+                ),
+                error,
+            ),
             (sqlx::Error::Io(_), _) => unavailable(
                 format!("`{server}` cannot be reached; see whether it runs, and correct the URL"),
                 error,
             ),
-            (_, Some(ER_ACCESS_DENIED | ER_ACCESS_DENIED_NO_PASSWORD)) => refused(
-                format!(
-                    "`{server}` does not let `{user}` in; correct the user or the password in the URL, or see whether it wants `ssl-mode=REQUIRED`"
-                ),
-                error,
-            ),
+            (_, Some(ER_ACCESS_DENIED | ER_ACCESS_DENIED_NO_PASSWORD)) => {
+                // MariaDB says the same to those whom it wants to encrypt their connections.
+                let or_encrypt = if self.is_plain {
+                    ", or set `ssl-mode=REQUIRED` instead of `DISABLED` there, which the server may want"
+                } else {
+                    ""
+                };
+                let reason = format!(
+                    "`{server}` does not let `{user}` in; correct the user or the password in the URL{or_encrypt}"
+                );
+                refused(reason, error)
+            }
             (_, Some(ER_SECURE_TRANSPORT_REQUIRED)) => refused(
                 format!("`{server}` wants encrypted connections; set `ssl-mode=REQUIRED` in the URL"),
                 error,

@@ -2,15 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
+mod replica;
 mod server;
 mod settings;
+mod tls;
 
 use std::process::ExitCode;
 
-use pillarbox_testkit::servers::Suite;
+use pillarbox_testkit::servers::{self, Suite};
 use pillarbox_testkit::trials;
 
+use crate::replica::MySql8;
 use crate::server::{PrivateServer, SERVICES};
+use crate::tls::ServerWithoutTls;
 
 fn main() -> ExitCode {
     let mut suite = Suite::from_args();
@@ -20,6 +24,12 @@ fn main() -> ExitCode {
             log_of_statements_is_named
             statement_that_is_too_large_is_named
         }
+        tls {
+            server_that_wants_tls_is_named
+            certificate_of_nobody_is_named
+        }
     );
+    trials!(suite, SERVICES, ServerWithoutTls; tls { server_without_tls_is_named });
+    trials!(suite, servers::MYSQL8, MySql8; replica { super_read_only_server_is_refused });
     suite.run()
 }

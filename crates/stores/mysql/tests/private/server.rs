@@ -28,16 +28,22 @@ impl PrivateServer {
         connection.close().await.unwrap();
     }
 
-    /// A store of a user who has every privilege on its database and none on the server.
-    pub(crate) async fn store(&self) -> MySqlStore {
+    /// The URL for a user who has every privilege on its database and none on the server.
+    pub(crate) fn app_url(&self) -> String {
         let (scheme, rest) = self.url.split_once("://").unwrap();
         let (_, place) = rest.split_once('@').unwrap();
-        let store = MySqlStore::connect(format!("{scheme}://app:seventeen@{place}")).await.unwrap();
+        format!("{scheme}://app:seventeen@{place}")
+    }
+
+    /// A store of that user.
+    pub(crate) async fn store(&self) -> MySqlStore {
+        let store = MySqlStore::connect(self.app_url()).await.unwrap();
         store.migrate().await.unwrap();
         store
     }
 
-    async fn call(&self, verb: &'static str) -> String {
+    /// Has the script do something to this server.
+    pub(crate) async fn call(&self, verb: &'static str) -> String {
         let (script, name) = (self.script.clone(), self.name.clone());
         let call = move || {
             let done = Command::new(script).arg(verb).arg(name).env_remove(URL).output().unwrap();

@@ -7,7 +7,7 @@ use pillarbox_mysql::MySqlStore;
 use crate::server::PrivateServer;
 
 /// Writes an event of so many bytes in a transaction of its own.
-async fn write(store: &MySqlStore, bytes: usize) -> Result<(), StoreError> {
+pub(crate) async fn write(store: &MySqlStore, bytes: usize) -> Result<(), StoreError> {
     let mut tx = store.begin().await?;
     let event = Event::of_bytes("OrderPlaced", vec![17; bytes]).unwrap();
     match store.insert(&mut tx, &[event], None).await {
