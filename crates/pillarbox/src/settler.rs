@@ -21,8 +21,11 @@ use crate::store::{DoneRows, EventStore, Lease, Outcome, Settlement, StoreError}
 
 /// The most outcomes in one write.
 const MAX_BATCH: usize = 500;
-/// How long outcomes are gathered under load.
+/// How long outcomes are gathered under load: so many times as long as the last write took, between these two. A
+/// database that many instances share makes each of them write more at once, and together as often as one alone.
+const GATHER_TIMES: u32 = 4;
 const GATHER_FOR: Duration = Duration::from_millis(20);
+const GATHER_AT_MOST: Duration = Duration::from_millis(100);
 /// How long a write may take before the poller waits for it.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Pauses between tries while the database is away: doubled from the first to the last.
@@ -71,6 +74,7 @@ impl Settler {
         let mut batch = Vec::new();
         let mut flushes = Vec::new();
         let mut held = Held::default();
+        let mut gather_for = GATHER_FOR;
         loop {
             tokio::select! {
                 biased;
@@ -80,12 +84,15 @@ impl Settler {
                 },
                 () = self.time_for(&held) => {}
             }
-            self.gather(&mut entries, &mut batch, &mut flushes, &state).await;
-            if self.runtime.clock.now() >= held.again_at || self.shutdown.is_over() {
+            self.gather(&mut entries, &mut batch, &mut flushes, &state, gather_for).await;
+            let began = self.runtime.clock.now();
+            if began >= held.again_at || self.shutdown.is_over() {
                 batch.append(&mut held.outcomes);
             }
             let lost_before = self.meter.lost_leases.load(Ordering::Relaxed);
             self.write(std::mem::take(&mut batch), &mut held, &state).await;
+            let took = self.runtime.clock.now().saturating_sub(began);
+            gather_for = gather_after(took);
             if let Some(namesake) = &self.namesake {
                 namesake.settled(self.meter.lost_leases.load(Ordering::Relaxed) > lost_before);
             }
@@ -119,6 +126,7 @@ impl Settler {
         batch: &mut Vec<Unrecorded>,
         flushes: &mut Vec<oneshot::Sender<()>>,
         state: &SettlerState,
+        gather_for: Duration,
     ) {
         let mut patience = None;
         while batch.len() < MAX_BATCH && flushes.is_empty() {
@@ -129,7 +137,7 @@ impl Settler {
             if !state.is_loaded() {
                 return;
             }
-            let patience = patience.get_or_insert_with(|| self.runtime.clock.sleep(GATHER_FOR));
+            let patience = patience.get_or_insert_with(|| self.runtime.clock.sleep(gather_for));
             tokio::select! {
                 biased;
                 entry = entries.recv() => match entry {
@@ -323,6 +331,11 @@ impl Settler {
     }
 }
 
+/// How long to gather under load after a write that took so long.
+fn gather_after(took: Duration) -> Duration {
+    took.saturating_mul(GATHER_TIMES).clamp(GATHER_FOR, GATHER_AT_MOST)
+}
+
 fn sort_in(entry: Entry, batch: &mut Vec<Unrecorded>, flushes: &mut Vec<oneshot::Sender<()>>) {
     match entry {
         Entry::Settle(outcome) => batch.push(outcome),
@@ -371,5 +384,13 @@ mod tests {
         pass(GATHER_FOR / 4).await;
 
         assert_eq!(meter.counts().settle_batches, 1);
+    }
+
+    /// D12: a database that is slow to write gets fewer and larger writes, within bounds.
+    #[test]
+    fn slow_writes_are_followed_by_larger_ones() {
+        assert_eq!(gather_after(Duration::from_millis(1)), GATHER_FOR);
+        assert_eq!(gather_after(Duration::from_millis(15)), Duration::from_millis(60));
+        assert_eq!(gather_after(Duration::MAX), GATHER_AT_MOST);
     }
 }
