@@ -36,6 +36,7 @@ async fn two_outboxes_share_nothing() {
     write(&one, placed("order-1")).await;
     write(&two, placed("payment-1")).await;
     write(&two, placed("payment-2")).await;
+    orders.quiet().await;
     one.close().await;
     write(&two, placed("payment-3")).await;
     orders.quiet().await;

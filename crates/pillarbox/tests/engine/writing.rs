@@ -227,6 +227,7 @@ async fn key_and_tenant_are_delivered() {
     write(&outbox, of_aggregate().id("default")).await;
     write(&outbox, of_aggregate().id("own").key("customer-4")).await;
     write(&outbox, of_aggregate().id("none").no_key()).await;
+    stage.quiet().await;
     stage.insert(vec![of_aggregate().id("cold").build().unwrap()]).await;
     outbox.poll().await.unwrap();
     stage.quiet().await;

@@ -251,6 +251,12 @@ pub(crate) async fn forgotten_transaction_inside_is_not_passed_on(stage: &MySqlS
     store.close().await;
 }
 
+async fn are_there(connection: &mut MySqlConnection, sessions: [u64; 2]) -> bool {
+    let there = "SELECT COUNT(*) FROM information_schema.processlist WHERE id IN (?, ?)";
+    let there = sqlx::query_scalar::<_, i64>(there).bind(sessions[0]).bind(sessions[1]);
+    there.fetch_one(connection).await.unwrap() > 0
+}
+
 /// S11: once a connection was found lost, one that was cut at the same time is not handed out.
 pub(crate) async fn idle_connection_that_was_cut_is_not_handed_out(stage: &MySqlStage) {
     let store = stage.options().max_connections(2).connect().await.unwrap();
@@ -264,6 +270,8 @@ pub(crate) async fn idle_connection_that_was_cut_is_not_handed_out(stage: &MySql
         for session in cut {
             administrator.execute(AssertSqlSafe(format!("KILL CONNECTION {session}"))).await.unwrap();
         }
+        // Until then they may still answer.
+        while are_there(&mut administrator, cut).await {}
         MySqlStore::commit(lost).await.unwrap_err();
 
         let mut next = store.begin().await.unwrap();
