@@ -47,7 +47,7 @@ pub(crate) const WITNESS: &str = "
     END
     $$;
     ALTER TABLE outbox_event RENAME TO outbox_event_rows;
-    CREATE VIEW outbox_event AS SELECT * FROM outbox_event_rows WHERE witness()";
+    CREATE VIEW outbox_event AS SELECT *, xmax FROM outbox_event_rows WHERE witness()";
 
 /// A step on each of the store's own connections, and some more.
 pub(crate) const STEPS: [&str; 6] = ["read back", "take", "renew", "settle", "stats", "purge"];

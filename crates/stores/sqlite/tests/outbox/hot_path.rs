@@ -108,6 +108,10 @@ async fn commit_reaches_its_listener_by_one_read_and_no_poll() {
     let (listener, mut desk) = Desk::open();
     let outbox = stage.builder().on("OrderPlaced", listener).start().unwrap();
     outbox.poll().await.unwrap();
+    // The poller looks once by itself when it starts.
+    while outbox.counts().takes < 2 {
+        tokio::task::yield_now().await;
+    }
     let before = outbox.counts();
 
     let mut tx = outbox.begin().await.unwrap();
