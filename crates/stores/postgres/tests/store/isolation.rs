@@ -263,7 +263,9 @@ pub(crate) async fn shared_lock_that_was_given_up_changes_no_order(stage: &Postg
     write(stage, &["order-1", "order-2"].map(order_placed)).await;
     let mut users = [stage.connection().await, stage.connection().await];
     for user in &mut users {
-        user.execute("BEGIN; SELECT FROM outbox_event WHERE aggregate_id = 'order-1' FOR SHARE").await.unwrap();
+        user.execute("BEGIN; SELECT FROM outbox_event WHERE aggregate_id = 'order-1' FOR SHARE")
+            .await
+            .unwrap();
     }
     for user in &mut users {
         user.execute("ROLLBACK").await.unwrap();
