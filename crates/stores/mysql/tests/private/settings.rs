@@ -17,6 +17,14 @@ pub(crate) async fn write(store: &MySqlStore, bytes: usize) -> Result<(), StoreE
     }
 }
 
+/// Whether a new store was refused, and one that was there out of order, because the server is read-only.
+pub(crate) fn assert_read_only(refused: &StoreError, out_of_order: &StoreError) {
+    assert!(matches!(refused, StoreError::Config(_)), "{refused:?}");
+    assert!(refused.to_string().contains("is read-only, as replicas are"), "{refused}");
+    assert!(out_of_order.is_transient(), "{out_of_order:?}");
+    assert!(out_of_order.to_string().contains("is read-only"), "{out_of_order}");
+}
+
 /// S2: a server that is read-only is refused, to those too who could write to it; one that becomes so is out of order
 /// until it is not so any more.
 pub(crate) async fn read_only_server_is_refused(server: &PrivateServer) {
@@ -27,10 +35,7 @@ pub(crate) async fn read_only_server_is_refused(server: &PrivateServer) {
     let out_of_order = write(&store, 17).await.unwrap_err();
     server.run("SET GLOBAL read_only = 0").await;
 
-    assert!(matches!(refused, StoreError::Config(_)), "{refused:?}");
-    assert!(refused.to_string().contains("is read-only, as replicas are"), "{refused}");
-    assert!(out_of_order.is_transient(), "{out_of_order:?}");
-    assert!(out_of_order.to_string().contains("is read-only"), "{out_of_order}");
+    assert_read_only(&refused, &out_of_order);
     write(&store, 17).await.unwrap();
     store.close().await;
 }
