@@ -1,6 +1,10 @@
 //! The store that needs no database: the reference for all others.
 
+mod index;
+mod membership;
 mod operation;
+mod owned;
+mod ownership;
 mod row;
 mod settlement;
 mod table;
@@ -14,8 +18,8 @@ pub use transaction::{MemoryConnection, MemoryTransaction, Savepoint};
 use crate::Timestamp;
 use crate::runtime::{BoxFuture, Clock, SystemClock};
 use crate::store::{
-    Batch, DoneRows, EventStore, Found, LONGEST_LEASE, Lease, Owner, Settlement, StoreError, Take, Token,
-    WakeUp,
+    Batch, DoneRows, EventStore, Found, LONGEST_LEASE, Lease, Mode, Owner, Settlement, StoreError, Take,
+    Token, WakeUp,
 };
 use table::Table;
 
@@ -104,7 +108,9 @@ impl EventStore for MemoryStore {
     fn take(&self, take: Take) -> BoxFuture<'_, Result<Batch, StoreError>> {
         Box::pin(async move {
             check_lease(take.lease_for)?;
-            Ok(self.database.table().take(&take, self.database.now()))
+            let mut table = self.database.table();
+            table.check_mode(Mode::Claims)?;
+            Ok(table.take(&take, self.database.now()))
         })
     }
 

@@ -306,7 +306,7 @@ impl Settler {
                 add(&self.meter.done, 1);
                 self.meter.exporter().increment_dispatch_success();
             }
-            Outcome::Dead { error, .. } => {
+            Outcome::Dead { error, .. } | Outcome::Parked { error, .. } => {
                 add(&self.meter.dead, 1);
                 self.meter.exporter().increment_dispatch_dead();
                 let doubt = if is_certain { "" } else { ": recorded, or taken over by another" };

@@ -1,13 +1,15 @@
-//! What a database owes the outbox, in four small contracts.
+//! What a database owes the outbox, in five small contracts.
 //!
 //! [`EventStore`] hands out work and records what became of it, [`TxStore`] writes inside the caller's
 //! transaction, [`Administration`] serves operators, and [`WakeUp`] tells of events that others wrote.
+//! [`Ownership`] hands out work by partitions.
 //!
 //! Durations cross this boundary, never instants: the database is the only clock. (`occurred_at`, and a
 //! delivery time that the user gave, are data and pass as they are.)
 
 mod admin;
 mod error;
+mod ownership;
 mod tx;
 
 use std::fmt;
@@ -15,6 +17,10 @@ use std::time::Duration;
 
 pub use admin::{Administration, Page, Purge, Purged, Selection, Stats, Status, StoredEvent};
 pub use error::{CommitError, InsertError, StoreError};
+pub use ownership::{
+    Blocked, DELAYED, Due, Epoch, Fetched, Floor, Holding, Instance, Member, Mode, Ownership, Pulse,
+    REPLAYED, Visit,
+};
 pub use tx::{Birth, TxStore};
 
 use crate::runtime::BoxFuture;
@@ -29,7 +35,8 @@ pub const MAX_ERROR: usize = 4_000;
 
 /// Marks the rows of one take, so that settling can tell whether they still belong to it.
 ///
-/// Drawn at random (63 bits, not negative) for every take, and once per instance for rows claimed at birth.
+/// Drawn at random (63 bits, not negative) for every take, and once per instance for rows claimed at birth. What is
+/// read from a partition has [another](Token::of_partition).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub i64);
 
@@ -41,7 +48,7 @@ impl Token {
 }
 
 /// Who takes: a name that may survive a restart, and an incarnation that never does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     name: String,
     incarnation: u64,
@@ -148,13 +155,21 @@ pub enum Outcome {
     },
     /// It cannot run now; nothing is spent and its due time stays.
     Aside {
-        /// When to look again; `None` (until someone brings it back) only where a store has owners.
+        /// When to look again; `None` (until its key goes on) only for the owner of its partition.
         until: Option<Duration>,
         /// Why, for people who look.
         reason: String,
     },
     /// It will not be tried again until an operator replays it.
     Dead {
+        /// Why; kept as the last error, cut at [`MAX_ERROR`] characters.
+        error: String,
+        /// Whether this counts as an attempt.
+        spent: bool,
+    },
+    /// It is dead, and its key waits until an operator replays, skips or discards it. Only for the owner of its
+    /// partition; an event without a key is just dead.
+    Parked {
         /// Why; kept as the last error, cut at [`MAX_ERROR`] characters.
         error: String,
         /// Whether this counts as an attempt.
@@ -172,7 +187,17 @@ impl Outcome {
 
     /// Whether this outcome counts as an attempt.
     pub fn spends(&self) -> bool {
-        matches!(self, Self::Retry { spent: true, .. } | Self::Dead { spent: true, .. })
+        matches!(
+            self,
+            Self::Retry { spent: true, .. }
+                | Self::Dead { spent: true, .. }
+                | Self::Parked { spent: true, .. }
+        )
+    }
+
+    /// Whether only the owner of a partition may settle so: under the token of a take it is refused.
+    pub fn needs_owner(&self) -> bool {
+        matches!(self, Self::Aside { until: None, .. } | Self::Parked { .. })
     }
 }
 
@@ -207,7 +232,9 @@ pub enum DoneRows {
 /// - Every outcome but DONE restores `starts` to the lease's value. A spent attempt is written as
 ///   `lease.attempts + 1`, never by counting up, and only over `lease.attempts`: if the row says otherwise,
 ///   the settlement is lost.
-/// - A lease longer than [`LONGEST_LEASE`] is refused, at birth and in a renewal too.
+/// - A lease longer than [`LONGEST_LEASE`] is refused, at birth and in a renewal too, and so is an outcome that
+///   [needs an owner](Outcome::needs_owner).
+/// - Under the token of a partition [`Ownership`] says what a settlement does.
 /// - One settlement that the database refuses is an error for the whole call with nothing applied, so that
 ///   the caller can bisect. So are rows that another transaction has locked, for a settlement and a renewal:
 ///   [`StoreError::Locked`] names them, so that the caller can leave them out.

@@ -115,7 +115,7 @@ impl SimLine {
         world.note(format_args!("{} settles {id} {outcome:?}", self.process));
         match outcome {
             Outcome::Done => world.ledger.done(&id),
-            Outcome::Dead { spent, .. } => {
+            Outcome::Dead { spent, .. } | Outcome::Parked { spent, .. } => {
                 world.ledger.dead(&id, true);
                 let is_by_starts = !spent && Kind::of(&id) != Kind::Stray;
                 world.cover("dead by starts", u64::from(is_by_starts));

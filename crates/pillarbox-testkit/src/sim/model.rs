@@ -202,7 +202,7 @@ impl Row {
             self.starts = lease.starts;
         }
         match outcome {
-            Outcome::Done | Outcome::Dead { .. } => self.is_settled = true,
+            Outcome::Done | Outcome::Dead { .. } | Outcome::Parked { .. } => self.is_settled = true,
             Outcome::Retry { after, .. } => {
                 self.due = now.saturating_add(*after);
                 self.available = self.due;

@@ -8,7 +8,9 @@ use super::row::Row;
 use super::table::Table;
 use crate::Timestamp;
 use crate::runtime::BoxFuture;
-use crate::store::{Administration, Page, Purge, Purged, Selection, Stats, Status, StoreError, StoredEvent};
+use crate::store::{
+    Administration, Mode, Page, Purge, Purged, REPLAYED, Selection, Stats, Status, StoreError, StoredEvent,
+};
 
 impl Administration for MemoryStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
@@ -83,8 +85,10 @@ impl Table {
     fn replay(&mut self, selection: &Selection, now: Timestamp) -> u64 {
         let selected = self.select(selection);
         for &seq in &selected {
+            let stands_apart = self.mode() == Mode::Ownership && !self.unpark(seq);
             self.change(seq, |row| {
                 row.status = Status::Retry;
+                row.reason = stands_apart.then(|| REPLAYED.to_owned());
                 row.attempts = 0;
                 row.starts = 0;
                 row.due_at = now;
@@ -96,7 +100,11 @@ impl Table {
 
     fn discard(&mut self, selection: &Selection) -> Vec<String> {
         let selected = self.select(selection);
-        selected.into_iter().filter_map(|seq| Some(self.remove(seq)?.event.id().to_owned())).collect()
+        let discarded = selected.into_iter().filter_map(|seq| {
+            self.unpark(seq);
+            self.remove(seq)
+        });
+        discarded.map(|row| row.event.id().to_owned()).collect()
     }
 
     /// The numbers of those selected that are dead, each once.
@@ -122,7 +130,8 @@ impl Table {
         let next = if looked_at.len() == purge.limit { looked_at.last().copied() } else { None };
         looked_at.retain(|&seq| {
             let since = self.row(seq).map(|row| row.done_at.unwrap_or(row.created_at));
-            since.is_some_and(|since| since <= now && now.saturating_since(since) >= purge.older_than)
+            let is_old = |since| since <= now && now.saturating_since(since) >= purge.older_than;
+            since.is_some_and(is_old) && !self.is_parked_for(seq)
         });
         for &seq in &looked_at {
             self.remove(seq);

@@ -1,11 +1,17 @@
 //! One row of the memory store.
 
-use crate::store::{Birth, Owner, Status, StoredEvent, Taken, Token};
-use crate::{Event, Schedule, Timestamp};
+use std::time::Duration;
+
+use crate::store::{Birth, DELAYED, Owner, REPLAYED, Status, StoredEvent, Taken, Token};
+use crate::{Event, Schedule, Timestamp, partition_of};
+
+/// When a row is available that waits for nothing but its key.
+pub(super) const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 /// One row, as the table of a database has it.
 pub(super) struct Row {
     pub(super) seq: i64,
+    pub(super) partition: u8,
     pub(super) event: Event,
     /// Why the row cannot be decoded, if a test made it so.
     pub(super) unreadable: Option<String>,
@@ -39,6 +45,7 @@ impl Row {
         let birth = birth.filter(|_| !delayed);
         Self {
             seq,
+            partition: event.key().map_or(seq.to_le_bytes()[0], partition_of),
             // A schedule is an order to the store and does not come back from a table.
             event: if delayed { Event::restore(event.parts().clone()) } else { event.clone() },
             unreadable: None,
@@ -58,6 +65,23 @@ impl Row {
     /// Whether the row is pending under `token`.
     pub(super) fn is_held_under(&self, token: Token) -> bool {
         self.status.is_pending() && self.lock.as_ref().is_some_and(|lock| lock.token == token)
+    }
+
+    /// The key that the row holds or waits for while it is set aside.
+    pub(super) fn ordered_key(&self) -> Option<&str> {
+        let stands_apart = matches!(self.reason.as_deref(), Some(DELAYED | REPLAYED));
+        self.event.key().filter(|_| !stands_apart)
+    }
+
+    /// How long the row has to wait for a time of its own.
+    pub(super) fn ready_in(&self, now: Timestamp) -> Duration {
+        let ready_at = match self.status {
+            Status::Retry if self.available_at == NEVER => now,
+            Status::Retry => self.available_at,
+            // A lease that is left from the other mode means nothing.
+            Status::New | Status::Done | Status::Dead => self.due_at,
+        };
+        ready_at.saturating_since(now)
     }
 
     /// The row as it is handed out, with the lease's values.

@@ -1,11 +1,11 @@
 //! Recording what became of taken events.
 
 use super::refused;
-use super::row::Row;
+use super::row::{NEVER, Row};
 use super::table::Table;
 use crate::Timestamp;
 use crate::mutant::mutant;
-use crate::store::{DoneRows, Lease, Outcome, Settlement, Status, StoreError, cut_error};
+use crate::store::{DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, cut_error};
 
 impl Table {
     pub(super) fn settle(
@@ -14,9 +14,8 @@ impl Table {
         done: DoneRows,
         now: Timestamp,
     ) -> Result<Vec<i64>, StoreError> {
-        let is_endless = |outcome: &Outcome| matches!(outcome, Outcome::Aside { until: None, .. });
-        if settlements.iter().any(|settlement| is_endless(&settlement.outcome)) {
-            return Err(refused("an event that is set aside needs an end, as claims have no owner"));
+        if let Some(reason) = settlements.iter().find_map(|settlement| self.refusal(settlement)) {
+            return Err(refused(reason));
         }
         let mut lost = Vec::new();
         for settlement in settlements {
@@ -33,6 +32,18 @@ impl Table {
         Ok(lost)
     }
 
+    /// Why a settlement is refused, if it is.
+    fn refusal(&self, Settlement { lease, outcome }: &Settlement) -> Option<&'static str> {
+        if outcome.needs_owner() && lease.token.partition().is_none() {
+            return Some("only the owner of a partition sets aside without an end, or parks a key");
+        }
+        let Outcome::Aside { until: None, reason } = outcome else { return None };
+        let has_key = self.row(lease.seq).is_none_or(|row| row.event.key().is_some());
+        let stands_apart = matches!(reason.as_str(), DELAYED | REPLAYED);
+        (!has_key || stands_apart)
+            .then_some("an event that does not wait for its key is set aside with an end")
+    }
+
     fn apply(&mut self, settlement: &Settlement, done: DoneRows, now: Timestamp) -> bool {
         let Settlement { lease, outcome } = settlement;
         let is_counted =
@@ -44,6 +55,9 @@ impl Table {
             self.remove(lease.seq);
         } else {
             self.change(lease.seq, |row| row.settle(lease, outcome, now));
+        }
+        if matches!(outcome, Outcome::Parked { .. }) {
+            self.park(lease.seq);
         }
         true
     }
@@ -73,14 +87,16 @@ impl Row {
             }
             Outcome::Aside { until, reason } => {
                 self.status = Status::Retry;
-                self.available_at = now.saturating_add(until.unwrap_or_default());
+                self.available_at = until.map_or(NEVER, |until| now.saturating_add(until));
                 self.reason = Some(reason.clone());
             }
-            Outcome::Dead { error, .. } => {
+            Outcome::Dead { error, .. } | Outcome::Parked { error, .. } => {
                 self.status = Status::Dead;
                 self.last_error = Some(cut_error(error));
                 self.reason = None;
             }
+            // Reading from a partition has changed nothing that could be given back.
+            Outcome::Released if lease.token.partition().is_some() => {}
             Outcome::Released => self.available_at = self.due_at,
         }
     }

@@ -3,24 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use super::index::Indexes;
+use super::membership::Membership;
 use super::row::{Lock, Row};
 use crate::Timestamp;
 use crate::mutant::mutant;
-use crate::store::{Batch, Found, LONGEST_LEASE, Lease, Owner, Status, Take, Taken, Token};
+use crate::store::{Batch, Found, LONGEST_LEASE, Lease, Owner, Take, Taken, Token};
 
-/// The rows by number, and one index for each way to look for them.
+/// The rows by number with their indexes, and the small tables beside them.
 #[derive(Default)]
 pub(super) struct Table {
-    rows: BTreeMap<i64, Row>,
+    pub(super) rows: BTreeMap<i64, Row>,
     last_seq: i64,
     by_id: BTreeMap<String, i64>,
     by_aggregate: BTreeMap<String, BTreeSet<i64>>,
-    pending: BTreeSet<(Timestamp, i64)>,
-    done: BTreeSet<i64>,
-    dead: BTreeSet<i64>,
-    new: u64,
-    /// The incarnation that resumed last under each name.
-    current: BTreeMap<String, Owner>,
+    pub(super) indexes: Indexes,
+    /// The incarnation that resumed or joined last under each name that an operator set.
+    pub(super) current: BTreeMap<String, Owner>,
+    /// The first number of every transaction that is open and has one.
+    open: BTreeSet<i64>,
+    pub(super) membership: Membership,
+    /// The dead event that each parked key is parked for, by partition and key.
+    pub(super) parked: BTreeMap<(u8, String), i64>,
 }
 
 impl Table {
@@ -32,6 +36,21 @@ impl Table {
 
     pub(super) fn last_seq(&self) -> i64 {
         self.last_seq
+    }
+
+    /// A transaction has got its first number.
+    pub(super) fn opened(&mut self, first: i64) {
+        self.open.insert(first);
+    }
+
+    /// The transaction with this first number has ended, one way or the other.
+    pub(super) fn ended(&mut self, first: i64) {
+        self.open.remove(&first);
+    }
+
+    /// The number up to which no row can still appear.
+    pub(super) fn closed(&self) -> i64 {
+        self.open.first().map_or(self.last_seq, |first| first - 1)
     }
 
     pub(super) fn seq_of(&self, event_id: &str) -> Option<i64> {
@@ -48,20 +67,20 @@ impl Table {
     }
 
     pub(super) fn done(&self) -> &BTreeSet<i64> {
-        &self.done
+        &self.indexes.done
     }
 
     pub(super) fn dead(&self) -> &BTreeSet<i64> {
-        &self.dead
+        &self.indexes.dead
     }
 
     /// How many rows have status 0.
     pub(super) fn new_rows(&self) -> u64 {
-        self.new
+        self.indexes.new
     }
 
     pub(super) fn pending(&self) -> impl ExactSizeIterator<Item = &Row> {
-        self.pending.iter().map(|(_, seq)| &self.rows[seq])
+        self.indexes.pending.iter().map(|(_, seq)| &self.rows[seq])
     }
 
     pub(super) fn add(&mut self, row: Row) {
@@ -69,22 +88,20 @@ impl Table {
         if let Some(aggregate_id) = row.event.aggregate_id() {
             self.by_aggregate.entry(aggregate_id.to_owned()).or_default().insert(row.seq);
         }
-        self.index(row.seq, row.status, row.available_at);
+        self.indexes.add(&row);
         self.rows.insert(row.seq, row);
     }
 
     pub(super) fn change(&mut self, seq: i64, change: impl FnOnce(&mut Row)) {
         let Some(row) = self.rows.get_mut(&seq) else { return };
-        let (status, available_at) = (row.status, row.available_at);
+        self.indexes.remove(row);
         change(row);
-        let (new_status, new_available_at) = (row.status, row.available_at);
-        self.unindex(seq, status, available_at);
-        self.index(seq, new_status, new_available_at);
+        self.indexes.add(row);
     }
 
     pub(super) fn remove(&mut self, seq: i64) -> Option<Row> {
         let row = self.rows.remove(&seq)?;
-        self.unindex(seq, row.status, row.available_at);
+        self.indexes.remove(&row);
         self.by_id.remove(row.event.id());
         if let Some(aggregate_id) = row.event.aggregate_id()
             && let Some(of_aggregate) = self.by_aggregate.get_mut(aggregate_id)
@@ -95,24 +112,6 @@ impl Table {
             }
         }
         Some(row)
-    }
-
-    fn index(&mut self, seq: i64, status: Status, available_at: Timestamp) {
-        match status {
-            Status::New | Status::Retry => self.pending.insert((available_at, seq)),
-            Status::Done => self.done.insert(seq),
-            Status::Dead => self.dead.insert(seq),
-        };
-        self.new += u64::from(status == Status::New);
-    }
-
-    fn unindex(&mut self, seq: i64, status: Status, available_at: Timestamp) {
-        match status {
-            Status::New | Status::Retry => self.pending.remove(&(available_at, seq)),
-            Status::Done => self.done.remove(&seq),
-            Status::Dead => self.dead.remove(&seq),
-        };
-        self.new -= u64::from(status == Status::New);
     }
 
     pub(super) fn take(&mut self, take: &Take, now: Timestamp) -> Batch {
@@ -133,13 +132,14 @@ impl Table {
 
     /// Pending rows that can be taken now, the earliest available first.
     fn available(&self, now: Timestamp) -> impl Iterator<Item = &Row> {
-        self.pending.range(..=(now, i64::MAX)).map(|(_, seq)| &self.rows[seq])
+        self.indexes.pending.range(..=(now, i64::MAX)).map(|(_, seq)| &self.rows[seq])
     }
 
     /// Rows whose lease can only end that late because the clock went back.
     fn leased_implausibly_long(&self, now: Timestamp) -> impl Iterator<Item = i64> {
         let longest = (now.saturating_add(LONGEST_LEASE), i64::MAX);
-        self.pending
+        self.indexes
+            .pending
             .range((Bound::Excluded(longest), Bound::Unbounded))
             .map(|&(_, seq)| seq)
             .filter(|seq| self.rows[seq].lock.is_some())
@@ -159,7 +159,7 @@ impl Table {
 
     fn next_due_in(&self, take: &Take, now: Timestamp) -> Option<std::time::Duration> {
         let skipped = self.available(now).map(|row| row.created_at.saturating_add(take.skip_recent));
-        let later = self.pending.range((now, i64::MAX)..).map(|&(available_at, _)| available_at);
+        let later = self.indexes.pending.range((now, i64::MAX)..).map(|&(available_at, _)| available_at);
         skipped.chain(later.take(1)).min().map(|at| at.saturating_since(now))
     }
 
@@ -178,7 +178,14 @@ impl Table {
     /// Whether the row is pending and still belongs to this lease; time plays no part.
     pub(super) fn holds(&self, lease: &Lease) -> bool {
         let is_unfenced = |row: &Row| mutant!(NoFence) && row.status.is_pending();
-        self.rows.get(&lease.seq).is_some_and(|row| row.is_held_under(lease.token) || is_unfenced(row))
+        let is_held = |row: &Row| match lease.token.partition() {
+            None => row.is_held_under(lease.token),
+            Some((partition, epoch)) => {
+                let is_there = row.status.is_pending() && row.partition == partition;
+                is_there && self.membership.epoch_of(partition) == epoch
+            }
+        };
+        self.rows.get(&lease.seq).is_some_and(|row| is_held(row) || is_unfenced(row))
     }
 
     pub(super) fn read_back(&self, token: Token, event_ids: &[String]) -> Vec<Found> {

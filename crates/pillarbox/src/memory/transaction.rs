@@ -23,6 +23,7 @@ impl MemoryTransaction {
         let connection = MemoryConnection {
             database,
             staged: Vec::new(),
+            first: None,
             is_aborted: false,
             #[cfg(pillarbox_mutant)]
             begun_at,
@@ -49,6 +50,8 @@ impl MemoryTransaction {
 pub struct MemoryConnection {
     database: Arc<Database>,
     staged: Vec<Row>,
+    /// The first number that the transaction got, whatever became of the row.
+    first: Option<i64>,
     is_aborted: bool,
     #[cfg(pillarbox_mutant)]
     begun_at: crate::Timestamp,
@@ -92,6 +95,11 @@ impl MemoryConnection {
                 return Err(InsertError::DuplicateId { id: event.id().to_owned() });
             }
         }
+        if self.first.is_none() && !events.is_empty() {
+            let first = table.last_seq() + 1;
+            self.first = Some(first);
+            table.opened(first);
+        }
         let now = self.database.now();
         self.staged.extend(events.iter().map(|event| Row::insert(table.next_seq(), event, birth, now)));
         #[cfg(pillarbox_mutant)]
@@ -102,7 +110,7 @@ impl MemoryConnection {
         Ok(())
     }
 
-    fn commit(self) -> Result<(), CommitError> {
+    fn commit(mut self) -> Result<(), CommitError> {
         if self.is_aborted {
             return Ok(());
         }
@@ -111,8 +119,16 @@ impl MemoryConnection {
             let reason = format!("an event with the id `{}` was committed by another", row.event.id());
             return Err(CommitError::RolledBack { reason, source: None });
         }
-        self.staged.into_iter().for_each(|row| table.add(row));
+        std::mem::take(&mut self.staged).into_iter().for_each(|row| table.add(row));
         Ok(())
+    }
+}
+
+impl Drop for MemoryConnection {
+    fn drop(&mut self) {
+        if let Some(first) = self.first {
+            self.database.table().ended(first);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Batch, DoneRows, EventStore, Found, Lease, Outcome, Owner, Settlement, StoreError, Take, Token,
+    Batch, DoneRows, EventStore, Found, Lease, Owner, Settlement, StoreError, Take, Token,
 };
 use pillarbox_sql::{check_lease, micros, refusal};
 use sqlx::mysql::MySqlConnection;
@@ -31,9 +31,10 @@ impl EventStore for MySqlStore {
         done: DoneRows,
     ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
         Box::pin(async move {
-            let has_no_end = |outcome: &Outcome| matches!(outcome, Outcome::Aside { until: None, .. });
-            if settlements.iter().any(|settlement| has_no_end(&settlement.outcome)) {
-                return Err(refusal("an event that is set aside needs an end, as claims have no owner"));
+            if settlements.iter().any(|settlement| settlement.outcome.needs_owner()) {
+                return Err(refusal(
+                    "only the owner of a partition sets aside without an end, or parks a key",
+                ));
             }
             if settlements.is_empty() {
                 return Ok(Vec::new());

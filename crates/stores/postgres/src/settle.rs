@@ -324,8 +324,10 @@ impl Change {
                 reason: Some(cut_error(reason)),
                 ..Self::default()
             },
-            Outcome::Aside { until: None, .. } => {
-                return Err(refusal("an event that is set aside needs an end, as claims have no owner"));
+            Outcome::Aside { until: None, .. } | Outcome::Parked { .. } => {
+                return Err(refusal(
+                    "only the owner of a partition sets aside without an end, or parks a key",
+                ));
             }
             Outcome::Dead { error, .. } => {
                 Self { status: Some(Status::Dead), error: Some(cut_error(error)), ..Self::default() }

@@ -132,8 +132,10 @@ impl Sorted {
                 Outcome::Aside { until: Some(until), reason } => {
                     sorted.aside.push(json!([seq, token.0, starts, micros(*until), cut_error(reason)]));
                 }
-                Outcome::Aside { until: None, .. } => {
-                    return Err(refusal("an event that is set aside needs an end, as claims have no owner"));
+                Outcome::Aside { until: None, .. } | Outcome::Parked { .. } => {
+                    return Err(refusal(
+                        "only the owner of a partition sets aside without an end, or parks a key",
+                    ));
                 }
                 Outcome::Dead { error, spent } => {
                     sorted.dead.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));

@@ -37,7 +37,7 @@ impl Sorted {
                     let look_in = micros(until.unwrap_or_default());
                     sorted.aside.push(json!([seq, token.0, starts, look_in, cut_error(reason)]));
                 }
-                Outcome::Dead { error, spent } => {
+                Outcome::Dead { error, spent } | Outcome::Parked { error, spent } => {
                     let spent = i32::from(*spent);
                     sorted.dead.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));
                 }
