@@ -58,6 +58,7 @@ mod registry;
 mod retry;
 mod runtime;
 mod settler;
+mod shares;
 mod shutdown;
 mod sink;
 pub mod store;
