@@ -6,6 +6,9 @@
 //! pillarbox_testkit::conformance!(SqliteHarness::fresh().await);
 //! ```
 //!
+//! A store that has owners implements [`OwnershipHarness`] too, and [`ownership_conformance!`](crate::ownership_conformance)
+//! does the same with the cases about them.
+//!
 //! No case sleeps: a lease of zero length has ended when it begins, and due times lie in the past or far ahead.
 
 #![expect(clippy::unwrap_used, reason = "cases are tests")]
@@ -16,6 +19,14 @@ pub mod fences;
 pub mod history;
 pub mod leases;
 pub mod operations;
+pub mod ownership;
+pub mod ownership_asides;
+pub mod ownership_leases;
+pub mod ownership_members;
+pub mod ownership_modes;
+pub mod ownership_outcomes;
+pub mod ownership_parking;
+pub mod ownership_reads;
 pub mod purges;
 pub mod read_backs;
 pub mod settlements;
@@ -30,6 +41,7 @@ use std::sync::Arc;
 
 use pillarbox::store::{Administration, TxStore, WakeUp};
 
+pub use ownership::OwnershipHarness;
 pub use steps::{
     LONG, NONE, birth, bury, claim, claim_one, claim_one_for, insert, order_placed,
     order_placed_available_at, owner, settle, settle_all, stored, take, try_settle, unused_token, within,

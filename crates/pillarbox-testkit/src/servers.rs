@@ -157,6 +157,16 @@ macro_rules! conformance_trials {
     }};
 }
 
+/// Adds every case about owned partitions to a [`Suite`]: `ownership_trials!(suite, server, Stage)`. The stage is an
+/// [`OwnershipHarness`](crate::conformance::OwnershipHarness) too.
+#[macro_export]
+macro_rules! ownership_trials {
+    ($suite:expr, $server:expr, $stage:ty) => {{
+        use $crate::conformance::*;
+        $crate::ownership_list! { trials_of ($suite, $server, $stage) }
+    }};
+}
+
 /// Adds the [acceptance tests](mod@crate::acceptance) to a [`Suite`]:
 /// `acceptance_trials!(suite, server, Stage)`. The stage is an acceptance
 /// [`Stage`](crate::acceptance::Stage) too.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use pillarbox::store::LONGEST_LEASE;
 use pillarbox::{
-    BoxFuture, Clock, MemoryConnection, MemoryStore, MemoryTransaction, Savepoint, SystemClock, Timestamp,
+    BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, Savepoint, SystemClock,
+    Timestamp,
 };
-use pillarbox_testkit::conformance::StoreHarness;
+use pillarbox_testkit::conformance::{OwnershipHarness, StoreHarness, write};
 
 pillarbox_testkit::conformance!(MemoryHarness::fresh());
+pillarbox_testkit::ownership_conformance!(MemoryHarness::fresh());
 
 struct MemoryHarness {
     store: Arc<MemoryStore>,
@@ -63,6 +65,21 @@ impl StoreHarness for MemoryHarness {
 
     async fn push_lease_into_future(&self, _event_id: &str) {
         self.clock.go_back(LONGEST_LEASE * 2);
+    }
+}
+
+impl OwnershipHarness for MemoryHarness {
+    async fn push_owners_into_future(&self) {
+        self.clock.go_back(LONGEST_LEASE * 2);
+    }
+
+    async fn open_beside(&self) -> Option<MemoryTransaction> {
+        Some(self.store.open())
+    }
+
+    /// Nobody writes here but through the store, which gives every row its partition.
+    async fn write_without_partition(&self, event: &Event) {
+        write(self, std::slice::from_ref(event)).await;
     }
 }
 

@@ -210,13 +210,8 @@ pub async fn batch_of_mixed_outcomes_is_recorded(harness: &impl StoreHarness) {
     assert_eq!(lost, NONE);
     for (taken, outcome) in batch {
         let row = stored(harness, &taken.event_id).await;
-        let status = match outcome {
-            Outcome::Done => Status::Done,
-            Outcome::Retry { .. } | Outcome::Aside { .. } => Status::Retry,
-            Outcome::Dead { .. } => Status::Dead,
-            Outcome::Released => Status::New,
-        };
-        assert_eq!((row.status, row.attempts), (Ok(status), u32::from(outcome.spends())), "{outcome:?}");
+        let expected = (Ok(status_after(&outcome)), u32::from(outcome.spends()));
+        assert_eq!((row.status, row.attempts), expected, "{outcome:?}");
         assert_eq!(row.locked_by, None);
     }
 }
@@ -249,29 +244,43 @@ pub async fn large_batch_is_recorded(harness: &impl StoreHarness) {
     assert_eq!((stats.new, stats.retry, stats.dead), (240, 480, 240));
 }
 
-/// D12: where a store has no owners, aside needs an end; the call is refused as a whole, and the rest can be
-/// settled without the one.
+/// D12, O6: under the token of a take, aside needs an end and no key is parked; the call is refused as a whole, and the
+/// rest can be settled without the one.
 pub async fn refused_settlement_applies_nothing(harness: &impl StoreHarness) {
     let events = ["order-1", "order-2", "order-3"].map(order_placed);
     write(harness, &events).await;
     let taken = claim(harness, 3).await.events;
     let endless = Outcome::Aside { until: None, reason: "no listener".into() };
+    let parked = Outcome::Parked { error: "address unknown".into(), spent: true };
 
-    let batch = [(&taken[0], Outcome::Done), (&taken[1], endless), (&taken[2], retry(LONG, true))];
-    let refused = try_settle(harness, &batch).await;
+    for owners in [endless, parked] {
+        let batch = [(&taken[0], Outcome::Done), (&taken[1], owners), (&taken[2], retry(LONG, true))];
+        let refused = try_settle(harness, &batch).await;
 
-    assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
-    for taken in &taken {
-        let row = stored(harness, &taken.event_id).await;
-        assert_eq!((row.status, row.attempts), (Ok(Status::New), 0));
+        assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
+        for taken in &taken {
+            let row = stored(harness, &taken.event_id).await;
+            assert_eq!((row.status, row.attempts), (Ok(Status::New), 0));
+        }
     }
-    let rest = [batch[0].clone(), batch[2].clone()];
+
+    let rest = [(&taken[0], Outcome::Done), (&taken[2], retry(LONG, true))];
     assert_eq!(settle_all(harness, &rest).await, NONE);
 }
 
 /// One of each outcome.
 pub(super) fn outcomes() -> [Outcome; 5] {
     [Outcome::Done, retry(LONG, true), aside(LONG), dead("address unknown", true), Outcome::Released]
+}
+
+/// Where a new event stands after an outcome.
+pub(super) fn status_after(outcome: &Outcome) -> Status {
+    match outcome {
+        Outcome::Done => Status::Done,
+        Outcome::Retry { .. } | Outcome::Aside { .. } => Status::Retry,
+        Outcome::Dead { .. } | Outcome::Parked { .. } => Status::Dead,
+        Outcome::Released => Status::New,
+    }
 }
 
 pub(super) fn retry(after: Duration, spent: bool) -> Outcome {

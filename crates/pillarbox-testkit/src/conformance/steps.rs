@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, Batch, Birth, DoneRows, EventStore, InsertError, Outcome, Owner, Settlement, StoreError,
-    StoredEvent, Take, Taken, Token, TxStore,
+    Administration, Batch, Birth, DoneRows, EventStore, Fetched, InsertError, Outcome, Owner, Settlement,
+    StoreError, StoredEvent, Take, Taken, Token, TxStore,
 };
 use pillarbox::{Event, Timestamp};
 
@@ -171,6 +171,12 @@ pub(super) trait HasId: Debug {
 impl HasId for Taken {
     fn id(&self) -> &str {
         &self.event_id
+    }
+}
+
+impl HasId for Fetched {
+    fn id(&self) -> &str {
+        &self.taken.event_id
     }
 }
 

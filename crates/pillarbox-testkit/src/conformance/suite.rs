@@ -10,6 +10,16 @@ macro_rules! conformance {
     };
 }
 
+/// Makes every case about owned partitions a `#[tokio::test]` of its own name, for a store that has owners.
+///
+/// The argument is an [`OwnershipHarness`](crate::conformance::OwnershipHarness), evaluated anew as in [`conformance!`].
+#[macro_export]
+macro_rules! ownership_conformance {
+    ($harness:expr) => {
+        $crate::ownership_list! { conformance_tests ($harness) }
+    };
+}
+
 /// Hands the list of all cases, by module, to the macro `$then`, behind `$arguments`.
 #[doc(hidden)]
 #[macro_export]
@@ -177,6 +187,114 @@ macro_rules! conformance_list {
     };
 }
 
+/// The same for the cases about owned partitions.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! ownership_list {
+    ($then:ident $arguments:tt) => {
+        $crate::$then! { $arguments;
+            ownership_members {
+                members_see_each_other
+                silent_instance_is_no_member
+                implausible_member_is_none
+                instance_that_leaves_is_no_member
+                restarted_instance_takes_over_its_own
+                restart_finds_what_was_released_free
+                repeated_join_changes_nothing
+                replaced_instance_gets_nothing
+                replaced_instance_stays_replaced
+                unnamed_instance_takes_over_nothing
+                other_names_are_left_alone
+                too_long_a_life_is_refused
+            }
+            ownership_leases {
+                all_partitions_are_free_at_first
+                partition_has_one_owner
+                concurrent_acquisitions_are_disjoint
+                released_partition_is_free_at_once
+                epochs_grow
+                implausible_owner_is_none
+                heartbeat_renews_what_nobody_took
+                heartbeat_counts_from_now
+                heartbeat_tells_what_was_lost
+                repeated_acquisition_changes_nothing
+                late_release_changes_nothing
+                floors_are_stored
+                floor_of_an_earlier_owner_is_not_stored
+                floor_above_all_numbers_is_forgotten
+                crashes_are_counted
+                partition_is_absolved
+            }
+            ownership_reads {
+                fresh_events_are_read_in_order
+                reading_writes_nothing
+                fetch_starts_above_the_floor
+                fetch_leaves_out_what_is_in_flight
+                fetch_is_limited_by_partition
+                only_visited_partitions_are_read
+                settled_events_are_not_fresh
+                delayed_event_is_read_with_its_wait
+                undecodable_event_is_read_with_its_key
+                late_commit_is_found
+                closed_number_rises
+                events_below_the_floor_are_found
+                rows_without_a_partition_are_adopted
+                events_without_a_key_are_spread
+            }
+            ownership_asides {
+                due_events_are_read_earliest_first
+                due_tells_when_the_next_is
+                due_leaves_out_what_is_in_flight
+                endless_wait_ends_with_its_key
+                events_of_a_key_are_read_in_runs
+                keys_are_blocked_by_bytes
+                key_is_blocked_by_what_is_set_aside
+                blocked_keys_survive_their_owner
+                delayed_event_stands_apart
+                replayed_event_stands_apart
+                event_without_a_key_blocks_nothing
+                endless_wait_needs_a_key
+            }
+            ownership_parking {
+                parked_event_is_dead_and_its_key_waits
+                dead_event_releases_its_key
+                parked_key_survives_its_owner
+                replay_resumes_a_parked_key
+                skip_frees_a_parked_key
+                discard_frees_a_parked_key
+                purge_leaves_parked_events
+                key_is_parked_for_one_event
+                event_without_a_key_parks_nothing
+                resumed_key_can_be_parked_again
+            }
+            ownership_outcomes {
+                owners_outcomes_are_recorded
+                owners_batch_is_recorded
+                earlier_owner_records_nothing
+                ended_owner_records_while_nobody_took_over
+                owner_of_another_partition_records_nothing
+                repeated_outcome_counts_once
+                repeated_park_does_not_undo_a_skip
+                owners_attempts_are_absolute
+                released_event_is_as_it_was_read
+                start_is_counted_once
+                start_is_fenced
+                settled_event_is_not_started
+            }
+            ownership_modes {
+                claims_are_the_first_mode
+                take_is_refused_where_partitions_are_owned
+                other_mode_is_refused
+                mode_changes_when_the_others_are_gone
+                heartbeat_of_the_other_mode_is_refused
+                restarted_instance_may_change_the_mode
+                change_of_mode_ends_takes
+                change_of_mode_ends_ownership
+            }
+        }
+    };
+}
+
 /// The tests for a list of cases; use [`conformance!`].
 #[doc(hidden)]
 #[macro_export]
@@ -211,6 +329,13 @@ mod tests {
             include_str!("operations.rs"),
             include_str!("purges.rs"),
             include_str!("wake_ups.rs"),
+            include_str!("ownership_members.rs"),
+            include_str!("ownership_leases.rs"),
+            include_str!("ownership_reads.rs"),
+            include_str!("ownership_asides.rs"),
+            include_str!("ownership_parking.rs"),
+            include_str!("ownership_outcomes.rs"),
+            include_str!("ownership_modes.rs"),
         ] {
             let cases = module.lines().filter_map(|line| line.strip_prefix("pub async fn "));
             let names = cases.map(|case| &case[..case.find(['(', '<']).unwrap()]);
