@@ -1,0 +1,332 @@
+//! One owned partition: its events in flight, its keys, and how far it has been read.
+
+mod answer;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::flight::{Flight, Origin, Stage};
+use super::lane::{Gate, Lane};
+use super::read::Kind;
+use super::{Order, Rules, Step};
+use crate::store::{Blocked, Epoch, Holding, Lease, Outcome, Visit};
+
+/// A partition that this instance owns.
+#[derive(Debug)]
+pub(super) struct Owned {
+    partition: u8,
+    pub(super) epoch: Epoch,
+    pub(super) floor: i64,
+    is_draining: bool,
+    /// The read that is under way: at most one is.
+    pub(super) reading: Option<u64>,
+    rules: Rules,
+    /// Events up to this run one by one.
+    suspect_to: Option<i64>,
+    flights: BTreeMap<i64, Flight>,
+    lanes: BTreeMap<Arc<str>, Lane>,
+    /// All fresh events up to this that were there at the take-over have been read, and none of them went back.
+    seen: i64,
+    /// The lowest fresh event that went back to the table since the last read of fresh ones began.
+    let_go: Option<i64>,
+    /// Keys of which something went back, or aside, since the read under way began: what it brings is out of date.
+    stale: BTreeSet<Arc<str>>,
+    to_read: VecDeque<Arc<str>>,
+    /// Keys that are to be read once more fresh events have been seen.
+    unseen: Vec<Arc<str>>,
+    /// Events that may run one by one, in this order.
+    suspects: VecDeque<i64>,
+}
+
+impl Owned {
+    pub(super) fn new<'a>(
+        rules: Rules,
+        holding: &Holding,
+        blocked: impl Iterator<Item = &'a Blocked>,
+    ) -> Self {
+        let lanes: BTreeMap<Arc<str>, Lane> = blocked
+            .map(|blocked| (blocked.key.as_str().into(), Lane::left_behind(blocked, rules.order.goes_on())))
+            .collect();
+        let mut owned = Self {
+            partition: holding.partition,
+            epoch: holding.epoch,
+            floor: holding.floor,
+            is_draining: false,
+            reading: None,
+            rules,
+            suspect_to: (holding.crashes >= 2).then_some(holding.suspect_to),
+            flights: BTreeMap::new(),
+            lanes,
+            seen: holding.floor,
+            let_go: None,
+            stale: BTreeSet::new(),
+            to_read: VecDeque::new(),
+            unseen: Vec::new(),
+            suspects: VecDeque::new(),
+        };
+        for (key, lane) in &mut owned.lanes {
+            lane.is_listed = lane.wants_read(owned.seen);
+            owned.to_read.extend(lane.is_listed.then(|| key.clone()));
+        }
+        owned
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    pub(super) fn absolve(&mut self) {
+        self.suspect_to = None;
+    }
+
+    /// Forgets what has not begun.
+    pub(super) fn drain(&mut self) {
+        self.is_draining = true;
+        self.flights.retain(|_, flight| matches!(flight.stage, Stage::Runs | Stage::Ends { .. }));
+        self.to_read.clear();
+        self.suspects.clear();
+        for lane in self.lanes.values_mut() {
+            lane.take_followers();
+            lane.due.clear();
+            lane.is_listed = false;
+        }
+    }
+
+    /// Whether it can be read now.
+    pub(super) fn is_readable(&self) -> bool {
+        self.reading.is_none() && !self.is_draining
+    }
+
+    /// Begins the read with this number.
+    pub(super) fn visit(&mut self, kind: &Kind, number: u64) -> Visit {
+        self.reading = Some(number);
+        if matches!(kind, Kind::Fresh { .. }) {
+            self.let_go = None;
+        }
+        let is_asked = |flight: &Flight| match kind {
+            Kind::Fresh { .. } | Kind::Below => flight.origin == Origin::Fresh,
+            Kind::Key { key, .. } => flight.key.as_ref() == Some(key),
+            Kind::Due | Kind::Parked { .. } => true,
+        };
+        let flights = self.flights.iter().filter(|(_, flight)| is_asked(flight));
+        let mut in_flight: Vec<i64> = flights.map(|(&seq, _)| seq).collect();
+        if let Kind::Key { key, .. } = kind {
+            in_flight.extend(self.lanes.get(key).into_iter().flat_map(|lane| &lane.passed));
+        }
+        Visit { partition: self.partition, epoch: self.epoch, floor: self.floor, in_flight }
+    }
+
+    /// The next key to be read. Without room only one for which others wait in memory.
+    pub(super) fn next_key(&mut self, has_room: bool) -> Option<Kind> {
+        if !self.is_readable() {
+            return None;
+        }
+        let mut found = None;
+        for _ in 0..self.to_read.len() {
+            let Some(key) = self.to_read.pop_front() else { break };
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            let is_wanted = lane.wants_read(self.seen);
+            lane.is_listed = is_wanted;
+            if is_wanted && (has_room || !lane.behind.is_empty()) {
+                lane.is_listed = false;
+                found = Some(Kind::Key { leaving: lane.leaving.first().copied(), key });
+                break;
+            } else if is_wanted {
+                self.to_read.push_back(key);
+            } else if lane.not_before > self.seen {
+                self.unseen.push(key);
+            }
+        }
+        found
+    }
+
+    /// The keys that are parked, and recorded as such.
+    pub(super) fn parked(&self) -> impl Iterator<Item = Arc<str>> {
+        let is_parked = |lane: &Lane| matches!(lane.gate, Gate::Parked(_)) && lane.leaving.is_empty();
+        self.lanes.iter().filter(move |(_, lane)| is_parked(lane)).map(|(key, _)| key.clone())
+    }
+
+    /// What a delivered event leaves to be done.
+    pub(super) fn ended(&mut self, event_id: &str, lease: Lease, outcome: Outcome, steps: &mut Vec<Step>) {
+        let released = outcome == Outcome::Released;
+        let flight = self.flights.get_mut(&lease.seq).filter(|flight| matches!(flight.stage, Stage::Runs));
+        let key = flight.and_then(|flight| {
+            flight.stage = Stage::Ends { released };
+            flight.key.clone()
+        });
+        let outcome = match key {
+            Some(_) => self.rules.order.judge(outcome),
+            None => outcome,
+        };
+        steps.push(Step::Settle { event_id: event_id.to_owned(), lease, outcome: outcome.clone() });
+        let Some(key) = key.filter(|_| !released) else { return };
+        let lane = self.lanes.entry(key.clone()).or_default();
+        lane.running = None;
+        match outcome {
+            Outcome::Parked { .. } => {
+                lane.leaving.insert(lease.seq);
+                self.block(&key, Gate::Parked(event_id.into()), steps);
+            }
+            Outcome::Retry { .. } | Outcome::Aside { .. } if !self.rules.order.goes_on() => {
+                lane.leaving.insert(lease.seq);
+                self.block(&key, Gate::Blocked, steps);
+            }
+            _ if lane.gate == Gate::Blocked => lane.gate = Gate::Reading,
+            _ => {}
+        }
+        self.advance(&key, steps);
+    }
+
+    /// Lets go of an event whose outcome is recorded, or never will be.
+    pub(super) fn recorded(&mut self, seq: i64, is_applied: bool, steps: &mut Vec<Step>) {
+        let Some(Stage::Ends { released }) = self.flights.get(&seq).map(|flight| &flight.stage) else {
+            return;
+        };
+        let goes_back = *released || !is_applied;
+        let Some(flight) = self.flights.remove(&seq) else { return };
+        if goes_back && flight.origin == Origin::Fresh {
+            self.let_go(seq);
+        }
+        let Some(key) = flight.key else { return };
+        if let Some(lane) = self.lanes.get_mut(&key) {
+            lane.leaving.remove(&seq);
+        }
+        if goes_back {
+            self.recall(&key, seq, flight.origin);
+        }
+        self.advance(&key, steps);
+    }
+
+    /// Reads on in a key that an operator has freed.
+    pub(super) fn free(&mut self, key: &Arc<str>, steps: &mut Vec<Step>) {
+        if let Some(lane) = self.lanes.get_mut(key).filter(|lane| matches!(lane.gate, Gate::Parked(_)))
+            && !self.stale.contains(key)
+        {
+            lane.gate = Gate::Reading;
+            self.advance(key, steps);
+        }
+    }
+
+    /// The suspect that is next, and its number.
+    pub(super) fn next_suspect(&mut self) -> Option<(i64, Step)> {
+        while let Some(seq) = self.suspects.pop_front() {
+            let flight =
+                self.flights.get_mut(&seq).filter(|flight| matches!(flight.stage, Stage::Suspect(_)));
+            if let Some(taken) = flight.and_then(|flight| flight.take(Stage::Runs)) {
+                return Some((seq, Step::Run { taken: *taken, is_suspect: true }));
+            }
+        }
+        None
+    }
+
+    /// Runs an event whose turn it is.
+    fn start(&mut self, seq: i64, steps: &mut Vec<Step>) {
+        let Some(flight) = self.flights.get_mut(&seq) else { return };
+        let Some(taken) = flight.take(Stage::Runs) else { return };
+        if self.suspect_to.is_some_and(|suspect_to| seq <= suspect_to) {
+            flight.stage = Stage::Suspect(taken);
+            self.suspects.push_back(seq);
+        } else {
+            steps.push(Step::Run { taken: *taken, is_suspect: false });
+        }
+    }
+
+    /// Runs the next event of a key if none runs, and sees to it that the key is read or forgotten when it is time.
+    fn advance(&mut self, key: &Arc<str>, steps: &mut Vec<Step>) {
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        if lane.running.is_none() {
+            lane.running = lane.next();
+            if let Some(seq) = lane.running {
+                self.start(seq, steps);
+            }
+        }
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        if lane.is_over() {
+            self.lanes.remove(key);
+        } else if !lane.is_listed && lane.wants_read(self.seen) {
+            lane.is_listed = true;
+            self.to_read.push_back(key.clone());
+        }
+    }
+
+    /// Holds a key back. What is due of it runs nevertheless.
+    fn block(&mut self, key: &Arc<str>, gate: Gate, steps: &mut Vec<Step>) {
+        self.outdate(key);
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        if !matches!(lane.gate, Gate::Parked(_)) {
+            lane.gate = gate;
+        }
+        let followers = lane.take_followers();
+        self.set_aside(key, followers, steps);
+    }
+
+    /// Sets events aside behind their key; those that are aside already are just forgotten.
+    fn set_aside(&mut self, key: &Arc<str>, events: BTreeSet<i64>, steps: &mut Vec<Step>) {
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        for seq in events {
+            let Some(flight) = self.flights.get_mut(&seq) else { continue };
+            if flight.origin != Origin::Fresh {
+                self.flights.remove(&seq);
+            } else if let Some(taken) = flight.take(Stage::Ends { released: false }) {
+                lane.leaving.insert(seq);
+                let outcome = Outcome::Aside { until: None, reason: format!("key: {key}") };
+                steps.push(Step::Settle { event_id: taken.event_id, lease: taken.lease, outcome });
+            }
+        }
+    }
+
+    /// Forgets what a key has in memory after one of its events went back to the table: all of it is read again, in
+    /// order.
+    fn recall(&mut self, key: &Arc<str>, returned: i64, origin: Origin) {
+        self.outdate(key);
+        let lane = self.lanes.entry(key.clone()).or_default();
+        if lane.running == Some(returned) {
+            lane.running = None;
+        }
+        let mut recalled = lane.take_followers();
+        recalled.extend(lane.due.drain(..));
+        let mut is_aside = origin == Origin::Key;
+        for seq in recalled {
+            match self.flights.remove(&seq).map(|flight| flight.origin) {
+                Some(Origin::Fresh) => self.let_go(seq),
+                Some(Origin::Key) => is_aside = true,
+                Some(Origin::Due) | None => {}
+            }
+        }
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        match lane.gate {
+            Gate::Open | Gate::Closing if is_aside => lane.gate = Gate::Reading,
+            // What it waits for may not have got there.
+            Gate::Blocked => lane.gate = Gate::Reading,
+            Gate::Open | Gate::Closing | Gate::Reading | Gate::Parked(_) => {}
+        }
+    }
+
+    /// Notes that a fresh event is in the table and not in flight.
+    fn let_go(&mut self, seq: i64) {
+        self.let_go = Some(self.let_go.map_or(seq, |lowest| lowest.min(seq)));
+        self.seen = self.seen.min(seq - 1);
+    }
+
+    /// What a read under way brings of this key must not be used.
+    fn outdate(&mut self, key: &Arc<str>) {
+        if self.reading.is_some() {
+            self.stale.insert(key.clone());
+        }
+    }
+}
+
+impl Order {
+    /// Whether the key goes on when one of its events fails.
+    fn goes_on(self) -> bool {
+        matches!(self, Self::None | Self::GoOn)
+    }
+
+    /// The outcome of an event with a key, as it is to be recorded.
+    fn judge(self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Dead { error, spent } if self == Self::Park => Outcome::Parked { error, spent },
+            outcome => outcome,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What a read has brought.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::Step;
+use super::super::flight::{Flight, Origin, Stage};
+use super::super::lane::Gate;
+use super::super::read::Kind;
+use super::Owned;
+use crate::store::{DELAYED, Fetched, Outcome};
+
+/// Why the rest of a run from aside cannot be used.
+enum Cut {
+    /// This event waits for its time.
+    Waits,
+    /// An event before this one is on its way aside.
+    Leaving,
+    /// There may be fresh events before this one that nobody has seen.
+    Unseen(i64),
+}
+
+impl Owned {
+    /// Takes in what a read of this partition has brought, where `limit` was the most of it.
+    pub(in super::super) fn answer(
+        &mut self,
+        kind: &Kind,
+        events: Vec<Fetched>,
+        limit: usize,
+        steps: &mut Vec<Step>,
+    ) {
+        match kind {
+            Kind::Fresh { closed } => {
+                let last = events.last().map(|fetched| fetched.taken.lease.seq);
+                let known = last.filter(|_| events.len() >= limit).unwrap_or(i64::MAX);
+                events.into_iter().for_each(|fetched| self.fresh(fetched, steps));
+                self.rise(*closed, known, steps);
+            }
+            Kind::Below => events.into_iter().for_each(|fetched| self.fresh(fetched, steps)),
+            Kind::Due => events.into_iter().for_each(|fetched| self.due(fetched, steps)),
+            Kind::Key { key, leaving } => self.of_key(key, *leaving, events, limit, steps),
+            Kind::Parked { .. } => {}
+        }
+        self.end_read(kind, steps);
+    }
+
+    /// The read is over, whatever came of it.
+    pub(in super::super) fn end_read(&mut self, kind: &Kind, steps: &mut Vec<Step>) {
+        self.reading = None;
+        self.stale.clear();
+        if let Kind::Key { key, .. } = kind {
+            self.advance(key, steps);
+        }
+    }
+
+    /// A fresh event: it runs, waits, or is set aside.
+    fn fresh(&mut self, fetched: Fetched, steps: &mut Vec<Step>) {
+        let seq = fetched.taken.lease.seq;
+        if self.flights.contains_key(&seq) {
+            return;
+        }
+        let key = self.lane_of(&fetched);
+        if self.is_draining || key.as_ref().is_some_and(|key| self.stale.contains(key)) {
+            return self.let_go(seq);
+        }
+        if !fetched.ready_in.is_zero() {
+            return self.delay(fetched, steps);
+        }
+        let event_id = fetched.taken.event_id.clone();
+        self.flights.insert(seq, Flight::new(fetched, key.clone(), Origin::Fresh));
+        let Some(key) = key else { return self.start(seq, steps) };
+        let most = self.rules.limits.of_key;
+        let lane = self.lanes.entry(key.clone()).or_default();
+        match &lane.gate {
+            Gate::Open if lane.waiting.len() < most => {
+                lane.waiting.insert(seq);
+            }
+            Gate::Closing if lane.behind.len() < most => {
+                lane.behind.insert(seq);
+            }
+            // It was to be dead, and that was never recorded.
+            Gate::Parked(dead) if **dead == *event_id => {
+                lane.gate = Gate::Blocked;
+                lane.due.push_back(seq);
+            }
+            gate => {
+                if *gate == Gate::Open {
+                    lane.gate = Gate::Reading;
+                }
+                self.set_aside(&key, BTreeSet::from([seq]), steps);
+            }
+        }
+        self.advance(&key, steps);
+    }
+
+    /// Sets a fresh event aside until its delay has passed. Its key has nothing to do with it.
+    fn delay(&mut self, fetched: Fetched, steps: &mut Vec<Step>) {
+        let lease = fetched.taken.lease;
+        let event_id = fetched.taken.event_id.clone();
+        let outcome = Outcome::Aside { until: Some(fetched.ready_in), reason: DELAYED.to_owned() };
+        let mut flight = Flight::new(fetched, None, Origin::Fresh);
+        flight.stage = Stage::Ends { released: false };
+        self.flights.insert(lease.seq, flight);
+        steps.push(Step::Settle { event_id, lease, outcome });
+    }
+
+    /// An event whose time has come: it is the next of its key.
+    fn due(&mut self, fetched: Fetched, steps: &mut Vec<Step>) {
+        let seq = fetched.taken.lease.seq;
+        if self.is_draining || self.flights.contains_key(&seq) {
+            return;
+        }
+        let key = self.lane_of(&fetched);
+        let event_id = fetched.taken.event_id.clone();
+        self.flights.insert(seq, Flight::new(fetched, key.clone(), Origin::Due));
+        let Some(key) = key else { return self.start(seq, steps) };
+        let lane = self.lanes.entry(key.clone()).or_default();
+        if matches!(&lane.gate, Gate::Parked(dead) if **dead == *event_id) {
+            // An operator has replayed it.
+            lane.gate = Gate::Blocked;
+        }
+        lane.due.push_back(seq);
+        self.advance(&key, steps);
+    }
+
+    /// A run of a key's events that are aside.
+    fn of_key(
+        &mut self,
+        key: &Arc<str>,
+        leaving: Option<i64>,
+        events: Vec<Fetched>,
+        limit: usize,
+        steps: &mut Vec<Step>,
+    ) {
+        let is_wanted = self
+            .lanes
+            .get(key)
+            .is_some_and(|lane| matches!(lane.gate, Gate::Reading | Gate::Closing) && !self.is_draining);
+        if !is_wanted || self.stale.contains(key) {
+            return;
+        }
+        let is_full = events.len() >= limit;
+        let (kept, cut) = self.keep(key, leaving, events);
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        match cut {
+            None if is_full => lane.gate = Gate::Reading,
+            None if leaving.is_none() => return lane.open(),
+            _ if kept > 0 || leaving.is_some() => return lane.gate = Gate::Closing,
+            Some(Cut::Waits) => lane.gate = Gate::Blocked,
+            Some(Cut::Unseen(seq)) => {
+                lane.gate = Gate::Reading;
+                lane.not_before = seq;
+                self.unseen.push(key.clone());
+            }
+            Some(Cut::Leaving) | None => return lane.gate = Gate::Closing,
+        }
+        let behind = std::mem::take(&mut lane.behind);
+        self.set_aside(key, behind, steps);
+    }
+
+    /// Keeps what can run of a run, in order, and says how many that were and what cut it off.
+    fn keep(&mut self, key: &Arc<str>, leaving: Option<i64>, events: Vec<Fetched>) -> (usize, Option<Cut>) {
+        let mut kept = 0;
+        let Some(lane) = self.lanes.get_mut(key) else { return (kept, None) };
+        for fetched in events {
+            let seq = fetched.taken.lease.seq;
+            let waits = !fetched.ready_in.is_zero();
+            if self.flights.contains_key(&seq) {
+                continue;
+            } else if waits && self.rules.order.goes_on() {
+                lane.passed.insert(seq);
+            } else if waits {
+                return (kept, Some(Cut::Waits));
+            } else if leaving.is_some_and(|leaving| leaving < seq) {
+                return (kept, Some(Cut::Leaving));
+            } else if seq > self.seen {
+                return (kept, Some(Cut::Unseen(seq)));
+            } else {
+                self.flights.insert(seq, Flight::new(fetched, Some(key.clone()), Origin::Key));
+                lane.waiting.insert(seq);
+                kept += 1;
+            }
+        }
+        (kept, None)
+    }
+
+    /// Raises the floor after a read that has seen everything up to `known`.
+    fn rise(&mut self, closed: i64, known: i64, steps: &mut Vec<Step>) {
+        if self.is_draining {
+            return;
+        }
+        let let_go = self.let_go.unwrap_or(i64::MAX);
+        let mut fresh = self.flights.iter().filter(|(_, flight)| flight.origin == Origin::Fresh);
+        let lowest = fresh.next().map_or(i64::MAX, |(&seq, _)| seq).min(let_go);
+        self.floor = self.floor.max(closed.min(known).min(lowest - 1));
+        self.seen = self.seen.max(known).min(let_go - 1);
+        for key in std::mem::take(&mut self.unseen) {
+            if self.lanes.get(&key).is_some_and(|lane| lane.not_before > self.seen) {
+                self.unseen.push(key);
+            } else {
+                self.advance(&key, steps);
+            }
+        }
+    }
+
+    /// The key by which an event goes, if it goes by one.
+    fn lane_of(&self, fetched: &Fetched) -> Option<Arc<str>> {
+        let key = fetched.key.as_deref()?;
+        match self.lanes.get_key_value(key) {
+            Some((key, _)) => Some(key.clone()),
+            None => (self.rules.order != super::Order::None).then(|| key.into()),
+        }
+    }
+}
