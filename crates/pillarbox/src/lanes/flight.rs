@@ -18,10 +18,8 @@ pub(super) struct Flight {
 pub(super) enum Origin {
     /// Among the fresh ones.
     Fresh,
-    /// Aside, and it comes again when it is due.
-    Due,
-    /// Aside, and it comes again when its key is read.
-    Key,
+    /// Aside.
+    Aside,
 }
 
 /// How far it is.

@@ -285,16 +285,17 @@ impl Owned {
         }
         let mut recalled = lane.take_followers();
         recalled.extend(lane.due.drain(..));
-        let mut is_aside = origin == Origin::Key;
+        let mut is_aside = origin == Origin::Aside;
         for seq in recalled {
             match self.flights.remove(&seq).map(|flight| flight.origin) {
                 Some(Origin::Fresh) => self.let_go(seq),
-                Some(Origin::Key) => is_aside = true,
-                Some(Origin::Due) | None => {}
+                Some(Origin::Aside) => is_aside = true,
+                None => {}
             }
         }
         let Some(lane) = self.lanes.get_mut(key) else { return };
         match lane.gate {
+            // It may have been opened behind what is aside again.
             Gate::Open | Gate::Closing if is_aside => lane.gate = Gate::Reading,
             // What it waits for may not have got there.
             Gate::Blocked => lane.gate = Gate::Reading,

@@ -14,8 +14,8 @@ use crate::store::{DELAYED, Fetched, Outcome};
 enum Cut {
     /// This event waits for its time.
     Waits,
-    /// An event before this one is on its way aside.
-    Leaving,
+    /// An event before this one is on its way aside, or waits in memory.
+    Earlier,
     /// There may be fresh events before this one that nobody has seen.
     Unseen(i64),
 }
@@ -112,7 +112,7 @@ impl Owned {
         }
         let key = self.lane_of(&fetched);
         let event_id = fetched.taken.event_id.clone();
-        self.flights.insert(seq, Flight::new(fetched, key.clone(), Origin::Due));
+        self.flights.insert(seq, Flight::new(fetched, key.clone(), Origin::Aside));
         let Some(key) = key else { return self.start(seq, steps) };
         let lane = self.lanes.entry(key.clone()).or_default();
         if matches!(&lane.gate, Gate::Parked(dead) if **dead == *event_id) {
@@ -152,7 +152,8 @@ impl Owned {
                 lane.not_before = seq;
                 self.unseen.push(key.clone());
             }
-            Some(Cut::Leaving) | None => return lane.gate = Gate::Closing,
+            // What waits in memory comes before what is aside, and has to go there first.
+            Some(Cut::Earlier) | None => lane.gate = Gate::Closing,
         }
         let behind = std::mem::take(&mut lane.behind);
         self.set_aside(key, behind, steps);
@@ -162,6 +163,7 @@ impl Owned {
     fn keep(&mut self, key: &Arc<str>, leaving: Option<i64>, events: Vec<Fetched>) -> (usize, Option<Cut>) {
         let mut kept = 0;
         let Some(lane) = self.lanes.get_mut(key) else { return (kept, None) };
+        let earlier = leaving.into_iter().chain(lane.behind.first().copied()).min();
         for fetched in events {
             let seq = fetched.taken.lease.seq;
             let waits = !fetched.ready_in.is_zero();
@@ -171,12 +173,12 @@ impl Owned {
                 lane.passed.insert(seq);
             } else if waits {
                 return (kept, Some(Cut::Waits));
-            } else if leaving.is_some_and(|leaving| leaving < seq) {
-                return (kept, Some(Cut::Leaving));
+            } else if earlier.is_some_and(|earlier| earlier < seq) {
+                return (kept, Some(Cut::Earlier));
             } else if seq > self.seen {
                 return (kept, Some(Cut::Unseen(seq)));
             } else {
-                self.flights.insert(seq, Flight::new(fetched, Some(key.clone()), Origin::Key));
+                self.flights.insert(seq, Flight::new(fetched, Some(key.clone()), Origin::Aside));
                 lane.waiting.insert(seq);
                 kept += 1;
             }

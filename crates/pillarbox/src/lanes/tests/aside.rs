@@ -105,6 +105,42 @@ fn read_from_before_a_failure_opens_no_key() {
     assert_eq!(rig.fetch(vec![of(3, "order-17")]), ["aside 3"]);
 }
 
+/// O1: an event that went back, and is read again while its key closes, still comes before what is aside.
+#[test]
+fn event_that_went_back_comes_before_what_is_aside() {
+    let limits = Limits { events: 100, of_key: 1 };
+    let mut rig = Rig::with(Order::Release, limits, holding(), &[]);
+    let steps = rig.fetch((1..=3).map(|seq| of(seq, "order-17")).collect());
+    assert_eq!(steps, ["run 1", "aside 3"]);
+    rig.end(1, Outcome::Released);
+    rig.record([1]);
+    assert_eq!(rig.key("order-17", vec![]), [""; 0]);
+    assert_eq!(rig.fetch(vec![of(1, "order-17"), of(2, "order-17")]), ["aside 2"]);
+    rig.record([2, 3]);
+
+    assert_eq!(rig.key("order-17", vec![of(2, "order-17")]), ["aside 1"]);
+
+    rig.record([1]);
+    assert_eq!(rig.key("order-17", vec![of(1, "order-17")]), ["run 1"]);
+}
+
+/// O1: a head that is given back after its key was opened behind it closes the key again.
+#[test]
+fn released_head_closes_its_key_again() {
+    let ready = blocked("order-17", Duration::ZERO, None);
+    let limits = Limits { events: 100, of_key: 10 };
+    let mut rig = Rig::with(Order::Release, limits, holding(), &[ready]);
+    assert_eq!(rig.due(vec![of(1, "order-17")]), ["run 1"]);
+    assert_eq!(rig.key("order-17", vec![]), [""; 0]);
+    assert_eq!(rig.fetch(vec![of(2, "order-17")]), [""; 0]);
+
+    rig.end(1, Outcome::Released);
+    rig.record([1]);
+
+    assert_eq!(rig.fetch(vec![of(2, "order-17")]), ["aside 2"]);
+    assert_eq!(rig.key("order-17", vec![of(1, "order-17")]), ["run 1"]);
+}
+
 /// O2: a key with another event in backoff waits for that one too.
 #[test]
 fn key_waits_for_each_event_in_backoff() {
