@@ -74,6 +74,20 @@ pub async fn due_leaves_out_what_is_in_flight(harness: &impl OwnershipHarness) {
     assert_eq!(ids(&rest.events), ids(&set_aside[3..]));
 }
 
+/// O2: the limit is one for all partitions together.
+pub async fn due_is_limited_together(harness: &impl OwnershipHarness) {
+    let (_, holdings) = owner_of_all(harness).await;
+    let visits: Vec<_> = holdings.iter().map(visit).collect();
+    for order in ["order-1", "order-2", "order-3"] {
+        let held = &holdings[usize::from(pillarbox::partition_of(order))];
+        let fetched = place(harness, held, order).await;
+        settle(harness, &fetched.taken, retry(Duration::ZERO, true)).await;
+    }
+
+    assert_eq!(harness.store().due(&visits, 2).await.unwrap().events.len(), 2);
+    assert_eq!(harness.store().due(&visits, 9).await.unwrap().events.len(), 3);
+}
+
 /// O2: what waits for its key is never due; it is read by its key.
 pub async fn endless_wait_ends_with_its_key(harness: &impl OwnershipHarness) {
     let (_, held) = owner_of(harness, "order-17").await;

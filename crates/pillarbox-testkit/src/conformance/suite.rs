@@ -245,6 +245,7 @@ macro_rules! ownership_list {
                 due_events_are_read_earliest_first
                 due_tells_when_the_next_is
                 due_leaves_out_what_is_in_flight
+                due_is_limited_together
                 endless_wait_ends_with_its_key
                 events_of_a_key_are_read_in_runs
                 keys_are_blocked_by_bytes
