@@ -1,29 +1,37 @@
-//! `drain-backlog`: what draining costs when much is pending.
+//! `drain-backlog`: what draining costs when much more is pending than is drained.
 
 use anyhow::Result;
 
 use super::done_rows::growth;
-use super::drain::Pair;
-use crate::database::Database;
+use super::drain::{EVENTS, EVENTS_QUICK, Pair};
+use crate::database::{Database, Fill};
 use crate::measure::Scale;
 use crate::report::{Line, grouped};
 
-const PENDING: [usize; 2] = [10_000, 1_000_000];
-const PENDING_QUICK: [usize; 2] = [4_000, 20_000];
+/// As many as are drained, and a backlog.
+const PENDING: [usize; 2] = [EVENTS, 1_000_000];
+const PENDING_QUICK: [usize; 2] = [EVENTS_QUICK, 20_000];
 const ROUNDS: usize = 3;
 
 pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
-    let sizes = scale.pick(PENDING, PENDING_QUICK);
+    let (events, sizes) = (scale.pick(EVENTS, EVENTS_QUICK), scale.pick(PENDING, PENDING_QUICK));
     let shown = sizes.map(|size| grouped(size as u64)).join(" and ");
-    eprintln!("drain-backlog: {shown} pending, {ROUNDS} rounds");
+    eprintln!("drain-backlog: {} of {shown} pending, {ROUNDS} rounds", grouped(events as u64));
 
-    let mut rates = sizes.map(|size| (size, Pair::default()));
+    let mut rates = Vec::new();
+    for size in sizes {
+        let address = place.create(&format!("backlog-{size}")).await?;
+        if size > events {
+            D::fill(&address, size - events, Fill::Pending).await?;
+        }
+        rates.push((size, address, Pair::default()));
+    }
     for round in 0..ROUNDS {
-        for (size, pair) in &mut rates {
-            let address = place.create(&format!("backlog-{size}")).await?;
-            pair.measure::<D>(&address, *size, round).await?;
+        for (_, address, pair) in &mut rates {
+            // As many come after the backlog as were taken from its beginning.
+            pair.measure::<D>(address, events, round).await?;
         }
     }
-    let medians = rates.map(|(size, pair)| (size, pair.medians()));
+    let medians: Vec<_> = rates.into_iter().map(|(size, _, pair)| (size, pair.medians())).collect();
     Ok(growth::<D>("drain-backlog", &medians, 1.2))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub use builder::{EventBuilder, EventError};
 pub use headers::{Headers, HeadersError};
 
-use crate::Timestamp;
+use crate::{Timestamp, partition_of};
 
 /// The largest payload that an event may carry: 1 MiB.
 pub const MAX_PAYLOAD: usize = 1_048_576;
@@ -139,11 +139,14 @@ pub enum Schedule {
 /// # Ok::<(), pillarbox::EventError>(())
 /// ```
 ///
-/// Two events are equal when all that a listener sees of them is equal; the [`Schedule`] is not part of that.
+/// Two events are equal when all that a listener sees of them is equal; the [`Schedule`] and the
+/// [partition](Event::partition) are not part of that.
 #[derive(Clone)]
 pub struct Event {
     parts: Arc<EventParts>,
     schedule: Schedule,
+    /// Where its writer places it, if it has no key.
+    placed_in: Option<u8>,
 }
 
 /// All that makes up an event, for stores that read it back from their rows.
@@ -189,7 +192,7 @@ impl Event {
 
     /// Puts an event together again from what a store kept of it, without checking limits anew.
     pub fn restore(parts: EventParts) -> Self {
-        Self { parts: Arc::new(parts), schedule: Schedule::Now }
+        Self { parts: Arc::new(parts), schedule: Schedule::Now, placed_in: None }
     }
 
     /// All parts at once, for stores.
@@ -220,6 +223,15 @@ impl Event {
     /// Events of one key belong together: the aggregate id unless something else was said.
     pub fn key(&self) -> Option<&str> {
         self.parts.key.as_deref()
+    }
+
+    /// The partition that its row belongs to, for stores: that of its key. Without a key it is one that its writer owns,
+    /// or one by its id, so that such events are spread evenly.
+    pub fn partition(&self) -> u8 {
+        match self.key() {
+            Some(key) => partition_of(key),
+            None => self.placed_in.unwrap_or_else(|| partition_of(self.id())),
+        }
     }
 
     /// The tenant, passed through and not looked at.

@@ -268,7 +268,7 @@ impl EventBuilder {
             context: check_headers("context", self.context)?,
             payload: check_payload(self.json, self.bytes)?,
         };
-        Ok(Event { parts: Arc::new(parts), schedule: self.schedule })
+        Ok(Event { parts: Arc::new(parts), schedule: self.schedule, placed_in: None })
     }
 }
 

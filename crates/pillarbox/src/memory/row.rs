@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::store::{Birth, DELAYED, Owner, REPLAYED, Status, StoredEvent, Taken, Token};
-use crate::{Event, Schedule, Timestamp, partition_of};
+use crate::{Event, Schedule, Timestamp};
 
 /// When a row is available that waits for nothing but its key.
 pub(super) const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
@@ -45,7 +45,7 @@ impl Row {
         let birth = birth.filter(|_| !delayed);
         Self {
             seq,
-            partition: event.key().map_or(seq.to_le_bytes()[0], partition_of),
+            partition: event.partition(),
             // A schedule is an order to the store and does not come back from a table.
             event: if delayed { Event::restore(event.parts().clone()) } else { event.clone() },
             unreadable: None,

@@ -9,7 +9,7 @@ mod failure;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use pillarbox::{Event, IntoEvent, Outbox, Payload, Schedule, Store, Timestamp, WriteError, partition_of};
+use pillarbox::{Event, IntoEvent, Outbox, Payload, Schedule, Store, Timestamp, WriteError};
 
 pub use failure::Cause;
 
@@ -118,7 +118,7 @@ pub fn values(event: &Event) -> [Value<'_>; VALUES] {
         perhaps(event.aggregate_id()),
         perhaps(event.tenant_id()),
         perhaps(event.key()),
-        Value::Number(event.key().map(|key| i64::from(partition_of(key)))),
+        Value::Number(Some(i64::from(event.partition()))),
         Value::Number(Some(event.occurred_at().as_micros())),
         Value::Text(event.headers().to_json().map(Cow::Owned)),
         Value::Text(event.context().to_json().map(Cow::Owned)),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use pillarbox::store::{Birth, InsertError};
-use pillarbox::{Event, Payload, Schedule, partition_of};
+use pillarbox::{Event, Payload, Schedule};
 use pillarbox_sql::{check_lease, chunks, micros, refusal, repeated_id};
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqlStr};
@@ -144,7 +144,7 @@ fn bind<'q>(query: MySqlQuery<'q>, event: &'q Event) -> MySqlQuery<'q> {
         .bind(event.aggregate_id())
         .bind(event.tenant_id())
         .bind(event.key())
-        .bind(event.key().map(partition_of))
+        .bind(event.partition())
         .bind(event.occurred_at().as_micros())
         .bind(event.headers().to_json())
         .bind(event.context().to_json())

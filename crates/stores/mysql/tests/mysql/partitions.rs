@@ -48,5 +48,5 @@ pub(crate) async fn store_writes_the_partition(stage: &MySqlStage) {
     MySqlStore::commit(tx).await.unwrap();
 
     assert_eq!(partition(stage, with_key.id()).await, Some(partition_of("order-17")));
-    assert_eq!(partition(stage, without_key.id()).await, None);
+    assert_eq!(partition(stage, without_key.id()).await, Some(partition_of(without_key.id())));
 }

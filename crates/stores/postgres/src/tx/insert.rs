@@ -1,7 +1,7 @@
 //! One statement for many events.
 
 use pillarbox::store::{Birth, InsertError};
-use pillarbox::{Event, Payload, Schedule, partition_of};
+use pillarbox::{Event, Payload, Schedule};
 use pillarbox_sql::{check_lease, chunks, micros, repeated_id};
 use sqlx::postgres::{PgConnection, PgDatabaseError};
 
@@ -85,7 +85,7 @@ fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
 
 /// What is bound of an event beside its names.
 struct Values<'a> {
-    partition: Option<i16>,
+    partition: i16,
     occurred_at: Instant,
     headers: Option<String>,
     context: Option<String>,
@@ -110,7 +110,7 @@ impl<'a> Values<'a> {
         };
         let is_born = event.schedule() == Schedule::Now;
         Self {
-            partition: event.key().map(|key| i16::from(partition_of(key))),
+            partition: i16::from(event.partition()),
             occurred_at: event.occurred_at().into(),
             headers: event.headers().to_json(),
             context: event.context().to_json(),
