@@ -8,6 +8,7 @@
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
 //! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
 //! - [`KnownLocks`] remembers which rows others have locked.
+//! - [`members`] are instances, modes and partitions as they are stored.
 //! - [`url`] answers misspelt options of a URL.
 //! - [`canonical`] is the INSERT by which adapters write through drivers that are not ours.
 
@@ -15,6 +16,7 @@ mod bind;
 pub mod canonical;
 mod events;
 mod locks;
+pub mod members;
 mod names;
 mod step;
 pub mod url;
