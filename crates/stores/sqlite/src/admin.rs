@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
-use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
+use pillarbox::store::{
+    Administration, Mode, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+};
 use pillarbox_sql::{micros, rows};
 use serde_json::Value;
 use sqlx::query::Query;
@@ -17,8 +19,11 @@ use crate::watch;
 
 impl Administration for SqliteStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
-        let query = sqlx::query_as(self.inner.statements.stats.clone());
         Box::pin(async move {
+            let query = sqlx::query_as(match self.mode().await? {
+                Mode::Claims => self.inner.statements.stats.clone(),
+                Mode::Ownership => self.inner.statements.stats_owned.clone(),
+            });
             let counts: Counts = self
                 .read(move |connection| Box::pin(async move { query.fetch_one(connection).await }))
                 .await?;
@@ -54,23 +59,32 @@ impl Administration for SqliteStore {
 
     fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>> {
         let statements = &self.inner.statements;
-        let query = select(selection, &statements.replay_ids, &statements.replay_numbers);
+        let free = select(selection, &statements.free_ids, &statements.free_numbers);
+        let replay = select(selection, &statements.replay_ids, &statements.replay_numbers);
         Box::pin(async move {
-            let replayed = self
-                .write(move |connection| Box::pin(async move { query.execute(connection).await }))
-                .await?;
-            Ok(replayed.rows_affected())
+            let replayed = self.write(move |connection| {
+                Box::pin(async move {
+                    let freed = free.fetch_all(&mut *connection).await?;
+                    let freed = freed.iter().map(event_id).collect::<Result<Vec<_>, _>>()?;
+                    replay.bind(Value::from(freed).to_string()).execute(connection).await
+                })
+            });
+            Ok(replayed.await?.rows_affected())
         })
     }
 
     fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
         let statements = &self.inner.statements;
-        let query = select(selection, &statements.discard_ids, &statements.discard_numbers);
+        let free = select(selection, &statements.free_ids, &statements.free_numbers);
+        let discard = select(selection, &statements.discard_ids, &statements.discard_numbers);
         Box::pin(async move {
-            let rows = self
-                .write(move |connection| Box::pin(async move { query.fetch_all(connection).await }))
-                .await?;
-            let ids = rows.iter().map(event_id).collect::<Result<Vec<_>, _>>();
+            let discarded = self.write(move |connection| {
+                Box::pin(async move {
+                    free.execute(&mut *connection).await?;
+                    discard.fetch_all(connection).await
+                })
+            });
+            let ids = discarded.await?.iter().map(event_id).collect::<Result<Vec<_>, _>>();
             let ids = ids.map_err(|error| Fault::of(&self.inner.path).store(error))?;
             for id in &ids {
                 tracing::info!(event_id = %id, "discarded a dead event");

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use pillarbox::store::{CommitError, StoreError};
+use pillarbox::store::{CommitError, Mode, StoreError};
+use pillarbox_sql::members::other;
+use pillarbox_sql::refusal;
+use sqlx::error::ErrorKind;
 
 const SQLITE_ERROR: u32 = 1;
 const SQLITE_BUSY: u32 = 5;
@@ -31,6 +34,12 @@ impl<'a> Fault<'a> {
 
     /// What a call that failed with `error` answers.
     pub(crate) fn store(&self, error: sqlx::Error) -> StoreError {
+        if let sqlx::Error::InvalidArgument(reason) = error {
+            return refusal(reason);
+        }
+        if let Some(needed) = mode_of_missing_index(&error) {
+            return missing_index(needed);
+        }
         let path = self.path.display();
         match code(&error) {
             Some(SQLITE_ERROR) if is_missing_table(&error) => StoreError::NotMigrated,
@@ -136,6 +145,26 @@ pub(crate) fn is_in_transaction(error: &sqlx::Error) -> bool {
 /// Whether a table that the statement names is missing.
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.message().starts_with("no such table"))
+}
+
+/// Whether a column that must have a value was given none.
+pub(crate) fn is_missing_value(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.kind() == ErrorKind::NotNullViolation)
+}
+
+/// The mode that has the index which the statement names and the table has not.
+fn mode_of_missing_index(error: &sqlx::Error) -> Option<Mode> {
+    let index = error.as_database_error()?.message().strip_prefix("no such index: ")?;
+    Some(if index.ends_with("outbox_event_pending") { Mode::Claims } else { Mode::Ownership })
+}
+
+/// The indexes of a mode come and go with it.
+fn missing_index(needed: Mode) -> StoreError {
+    let mode = other(needed);
+    StoreError::Config(format!(
+        "the outbox has no index of the mode `{needed}`: its mode is `{mode}`, or somebody dropped the index; start the \
+         instance in the mode `{mode}`, or run `pillarbox migrate --mode {needed}`"
+    ))
 }
 
 /// The primary result code; the extended one has more in its upper bits.

@@ -38,8 +38,12 @@
 mod admin;
 mod fault;
 mod lane;
+mod membership;
 mod migration;
+mod mode;
 mod options;
+mod owned;
+mod ownership;
 mod row;
 mod settle;
 mod statements;

@@ -11,7 +11,8 @@ use crate::statements::Statements;
 use crate::store::Inner;
 
 /// Every migration, in order; the first makes version 1.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_outbox.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_outbox.sql"), include_str!("../migrations/0002_ownership.sql")];
 
 /// The version that this program needs.
 const NEWEST: u32 = MIGRATIONS.len() as u32;

@@ -1,8 +1,9 @@
 //! Rows as they come from the table.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use pillarbox::store::{Lease, Status, StoredEvent, Taken, Token};
+use pillarbox::store::{Fetched, Lease, Status, StoredEvent, Taken, Token};
 use pillarbox::{Event, EventParts, Headers, Payload, Timestamp};
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use sqlx::{Decode, Row, Type};
@@ -19,9 +20,17 @@ pub(crate) fn taken(row: &SqliteRow, token: Token) -> Result<Taken, sqlx::Error>
         lease,
         event_id: event_id(row)?,
         created_at: time(row, "created_at")?,
-        due_for: Duration::from_micros(u64::try_from(row.try_get::<i64, _>("due_for")?).unwrap_or(0)),
+        due_for: span(row, "due_for")?,
         event: check_state(row).and_then(|()| event(row)),
     })
+}
+
+/// The row of an event as the owner of its partition reads it, under the token of that.
+pub(crate) fn fetched(row: &SqliteRow, tokens: &HashMap<u8, Token>) -> Result<Fetched, sqlx::Error> {
+    let partition = row.try_get("event_partition")?;
+    let unasked = || sqlx::Error::Decode(format!("the partition {partition} was not asked for").into());
+    let taken = taken(row, *tokens.get(&partition).ok_or_else(unasked)?)?;
+    Ok(Fetched { taken, key: key(row)?, ready_in: span(row, "ready_in")? })
 }
 
 /// The row of an event as an operator sees it.
@@ -101,9 +110,15 @@ pub(crate) fn event_id(row: &SqliteRow) -> Result<String, sqlx::Error> {
 }
 
 /// A text for people, whatever bytes it is made of.
-fn lossy(row: &SqliteRow, name: &str) -> Result<Option<String>, sqlx::Error> {
+pub(crate) fn lossy(row: &SqliteRow, name: &str) -> Result<Option<String>, sqlx::Error> {
     let bytes: Option<&[u8]> = row.try_get(name)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// The key, if the row has one that is a text: any other belongs to no event.
+pub(crate) fn key(row: &SqliteRow) -> Result<Option<String>, sqlx::Error> {
+    let bytes: Option<&[u8]> = row.try_get("event_key")?;
+    Ok(bytes.and_then(|bytes| String::from_utf8(bytes.to_owned()).ok()))
 }
 
 fn count(row: &SqliteRow, name: &str) -> Result<u32, sqlx::Error> {
@@ -113,4 +128,9 @@ fn count(row: &SqliteRow, name: &str) -> Result<u32, sqlx::Error> {
 
 fn time(row: &SqliteRow, name: &str) -> Result<Timestamp, sqlx::Error> {
     row.try_get(name).map(Timestamp::from_micros)
+}
+
+/// A span of microseconds; none, if it is negative.
+pub(crate) fn span(row: &SqliteRow, name: &str) -> Result<Duration, sqlx::Error> {
+    Ok(Duration::from_micros(u64::try_from(row.try_get::<i64, _>(name)?).unwrap_or(0)))
 }

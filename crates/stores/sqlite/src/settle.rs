@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Batch, DoneRows, EventStore, Found, Lease, Outcome, Owner, Settlement, StoreError, Take, Token, cut_error,
+    Batch, DELAYED, DoneRows, EventStore, Found, Lease, Mode, Outcome, Owner, REPLAYED, Settlement,
+    StoreError, Take, Token, cut_error,
 };
 use pillarbox_sql::{check_lease, micros, refusal};
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use sqlx::SqlStr;
 use sqlx::sqlite::SqliteConnection;
 
 use crate::SqliteStore;
+use crate::fault::is_missing_value;
 use crate::statements::Statements;
 use crate::take::json as json_array;
 
@@ -78,10 +80,15 @@ impl EventStore for SqliteStore {
             let (current, name) = (owner.to_string(), format!("{}/", owner.name()));
             let held_before = self.inner.statements.held_before.clone();
             let query = sqlx::query_scalar(held_before).bind(current.clone()).bind(name.clone());
-            // All pending rows are looked at, so this is done before the write lock is taken.
-            let held: Vec<i64> = self
-                .read(move |connection| Box::pin(async move { query.fetch_all(connection).await }))
-                .await?;
+            let held: Vec<i64> = match self.mode().await? {
+                // All pending rows are looked at, so this is done before the write lock is taken.
+                Mode::Claims => {
+                    self.read(move |connection| Box::pin(async move { query.fetch_all(connection).await }))
+                        .await?
+                }
+                // Leases of takes mean nothing here.
+                Mode::Ownership => Vec::new(),
+            };
             let Statements { set_current, resume, .. } = &self.inner.statements;
             let set_current =
                 sqlx::query(set_current.clone()).bind(owner.name().to_owned()).bind(current.clone());
@@ -112,9 +119,11 @@ impl EventStore for SqliteStore {
 #[derive(Default)]
 struct Sorted {
     done: BTreeMap<Token, Vec<i64>>,
+    done_by_owner: Vec<Value>,
     retry: Vec<Value>,
     aside: Vec<Value>,
     dead: Vec<Value>,
+    parked: Vec<Value>,
     released: Vec<Value>,
 }
 
@@ -123,22 +132,25 @@ impl Sorted {
         let mut sorted = Self::default();
         for Settlement { lease, outcome } in settlements {
             let Lease { seq, token, attempts, starts } = *lease;
+            check(token, outcome)?;
             match outcome {
+                Outcome::Done if token.partition().is_some() => {
+                    sorted.done_by_owner.push(json!([seq, token.0]));
+                }
                 Outcome::Done => sorted.done.entry(token).or_default().push(seq),
                 Outcome::Retry { after, error, spent } => {
                     let error = cut_error(error);
                     sorted.retry.push(json!([seq, token.0, attempts, spent, starts, micros(*after), error]));
                 }
-                Outcome::Aside { until: Some(until), reason } => {
-                    sorted.aside.push(json!([seq, token.0, starts, micros(*until), cut_error(reason)]));
-                }
-                Outcome::Aside { until: None, .. } | Outcome::Parked { .. } => {
-                    return Err(refusal(
-                        "only the owner of a partition sets aside without an end, or parks a key",
-                    ));
+                Outcome::Aside { until, reason } => {
+                    let until = until.map(micros);
+                    sorted.aside.push(json!([seq, token.0, starts, until, cut_error(reason)]));
                 }
                 Outcome::Dead { error, spent } => {
                     sorted.dead.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));
+                }
+                Outcome::Parked { error, spent } => {
+                    sorted.parked.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));
                 }
                 Outcome::Released => sorted.released.push(json!([seq, token.0, starts])),
             }
@@ -154,16 +166,17 @@ impl Sorted {
         done: DoneRows,
     ) -> Result<HashSet<i64>, sqlx::Error> {
         let mut lost = HashSet::new();
-        let statement = match done {
-            DoneRows::Keep => &statements.done,
-            DoneRows::Delete => &statements.delete,
+        let (statement, by_owner) = match done {
+            DoneRows::Keep => (&statements.done, &statements.done_owned),
+            DoneRows::Delete => (&statements.delete, &statements.delete_owned),
         };
         for (token, numbers) in self.done {
             let query = sqlx::query_scalar(statement.clone()).bind(json_array(&numbers)).bind(token.0);
             let settled = query.fetch_all(&mut *connection).await?;
-            note_lost(&mut lost, numbers, settled);
+            note_lost(&mut lost, numbers, &settled);
         }
         for (statement, rows) in [
+            (by_owner, self.done_by_owner),
             (&statements.retry, self.retry),
             (&statements.aside, self.aside),
             (&statements.dead, self.dead),
@@ -171,29 +184,52 @@ impl Sorted {
         ] {
             apply_rows(connection, statement, rows, &mut lost).await?;
         }
+        let parked = apply_rows(connection, &statements.dead, self.parked, &mut lost).await?;
+        if !parked.is_empty() {
+            sqlx::query(statements.park.clone()).bind(json_array(&parked)).execute(connection).await?;
+        }
         Ok(lost)
     }
 }
 
+/// Refuses what only the owner of a partition may say, and an endless wait for anything but a key.
+fn check(token: Token, outcome: &Outcome) -> Result<(), StoreError> {
+    if outcome.needs_owner() && token.partition().is_none() {
+        return Err(refusal("only the owner of a partition sets aside without an end, or parks a key"));
+    }
+    match outcome {
+        Outcome::Aside { until: None, reason } if matches!(reason.as_str(), DELAYED | REPLAYED) => {
+            Err(refusal(WITHOUT_AN_END))
+        }
+        _ => Ok(()),
+    }
+}
+
+const WITHOUT_AN_END: &str = "an event that does not wait for its key is set aside with an end";
+
+/// Applies `rows`, notes those that were lost, and returns the numbers of the others.
 async fn apply_rows(
     connection: &mut SqliteConnection,
     statement: &SqlStr,
     rows: Vec<Value>,
     lost: &mut HashSet<i64>,
-) -> Result<(), sqlx::Error> {
+) -> Result<Vec<i64>, sqlx::Error> {
     if rows.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let numbers = rows.iter().filter_map(|row| row[0].as_i64()).collect();
     let query = sqlx::query_scalar(statement.clone()).bind(Value::from(rows).to_string());
-    let settled = query.fetch_all(connection).await?;
-    note_lost(lost, numbers, settled);
-    Ok(())
+    let settled = query.fetch_all(connection).await.map_err(|error| {
+        // The time of an endless wait for no key is no value.
+        if is_missing_value(&error) { sqlx::Error::InvalidArgument(WITHOUT_AN_END.into()) } else { error }
+    })?;
+    note_lost(lost, numbers, &settled);
+    Ok(settled)
 }
 
-fn note_lost(lost: &mut HashSet<i64>, numbers: Vec<i64>, settled: Vec<i64>) {
+fn note_lost(lost: &mut HashSet<i64>, numbers: Vec<i64>, settled: &[i64]) {
     if numbers.len() != settled.len() {
-        let settled: HashSet<i64> = settled.into_iter().collect();
+        let settled: HashSet<i64> = settled.iter().copied().collect();
         lost.extend(numbers.into_iter().filter(|seq| !settled.contains(seq)));
     }
 }

@@ -29,7 +29,8 @@ const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(10);
 ///
 /// It keeps up to five connections of its own, opened when they are needed, beside its pool: one for the
 /// transactions of [`begin`](pillarbox::store::TxStore::begin), of which one is open at a time, one that takes and
-/// settles, one that reads back, one that reads for operators, one that watches. All need a tokio runtime.
+/// settles, one that reads back or for an owner, one that reads for operators, one that watches. All need a tokio
+/// runtime.
 ///
 /// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own.
 #[derive(Clone)]
@@ -179,7 +180,7 @@ impl SqliteStore {
         self.read_on(|inner| &inner.reader, work).await
     }
 
-    /// Runs `work` on the connection that reads for the hot path.
+    /// Runs `work` on the connection that reads for the hot path, and for owners, who have none.
     pub(crate) async fn read_hot<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,

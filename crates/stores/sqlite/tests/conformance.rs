@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use pillarbox::Event;
 use pillarbox_sqlite::SqliteStore;
-use pillarbox_testkit::conformance::StoreHarness;
+use pillarbox_testkit::conformance::{OwnershipHarness, StoreHarness};
 use sqlx::sqlite::{Sqlite, SqliteConnection};
 use sqlx::{Executor, Transaction};
 use tempfile::TempDir;
 
 pillarbox_testkit::conformance!(SqliteHarness::fresh().await);
+pillarbox_testkit::ownership_conformance!(SqliteHarness::fresh().await);
 
 struct SqliteHarness {
     store: Arc<SqliteStore>,
@@ -74,5 +76,25 @@ impl StoreHarness for SqliteHarness {
         let two_hours_on =
             "UPDATE outbox_event SET available_at = available_at + 7200000000 WHERE event_id = ?";
         self.update(two_hours_on, event_id).await;
+    }
+}
+
+impl OwnershipHarness for SqliteHarness {
+    async fn push_owners_into_future(&self) {
+        let two_hours_on = "UPDATE outbox_partition SET until = until + 7200000000;
+            UPDATE outbox_instance SET until = until + 7200000000";
+        sqlx::raw_sql(two_hours_on).execute(self.store.pool()).await.expect("the leases are moved");
+    }
+
+    /// A file has one writer at a time.
+    async fn open_beside(&self) -> Option<Transaction<'static, Sqlite>> {
+        None
+    }
+
+    async fn write_without_partition(&self, event: &Event) {
+        let insert =
+            "INSERT INTO outbox_event (event_id, event_type, event_key, payload) VALUES (?, ?, ?, '{}')";
+        let insert = sqlx::query(insert).bind(event.id()).bind(event.event_type()).bind(event.key());
+        insert.execute(self.store.pool()).await.expect("the row is written");
     }
 }

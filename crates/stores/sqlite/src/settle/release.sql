@@ -1,12 +1,19 @@
 UPDATE outbox_event NOT INDEXED
 SET
     starts = settled.value ->> 2,
-    available_at = due_at,
+    available_at = iif(settled.value ->> 1 < 0, available_at, due_at),
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
 FROM json_each(?1) AS settled
 WHERE seq = settled.value ->> 0
-    AND token = settled.value ->> 1
+    AND settled.value ->> 1 IN (
+        token,
+        (
+            SELECT ~((lease.epoch << 8) | lease.event_partition)
+            FROM outbox_partition AS lease
+            WHERE lease.event_partition = outbox_event.event_partition
+        )
+    )
     AND status NOT IN (1, 3)
 RETURNING seq;

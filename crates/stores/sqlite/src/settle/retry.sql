@@ -12,7 +12,14 @@ SET
     token = NULL
 FROM json_each(?1) AS settled
 WHERE seq = settled.value ->> 0
-    AND token = settled.value ->> 1
+    AND settled.value ->> 1 IN (
+        token,
+        (
+            SELECT ~((lease.epoch << 8) | lease.event_partition)
+            FROM outbox_partition AS lease
+            WHERE lease.event_partition = outbox_event.event_partition
+        )
+    )
     AND (attempts = settled.value ->> 2 OR NOT settled.value ->> 3)
     AND status NOT IN (1, 3)
 RETURNING seq;

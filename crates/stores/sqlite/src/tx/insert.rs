@@ -16,7 +16,7 @@ use crate::store::Inner;
 const MOST_EVENTS: usize = 500;
 
 /// The row of parameters in the file, which is repeated for further events.
-const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Statements for 1, 2, 4, … rows. What is not bound is NULL, and a row without an event id is left out: so a
 /// handful of prepared statements serves any number of events.
@@ -115,6 +115,7 @@ fn bind<'q>(
             .bind(event.aggregate_id())
             .bind(event.tenant_id())
             .bind(event.key())
+            .bind(event.partition())
             .bind(event.occurred_at().as_micros())
             .bind(event.headers().to_json())
             .bind(event.context().to_json())

@@ -6,6 +6,7 @@ INSERT INTO outbox_event (
     aggregate_id,
     tenant_id,
     event_key,
+    event_partition,
     occurred_at,
     headers,
     context,
@@ -31,13 +32,14 @@ SELECT
     column9,
     column10,
     column11,
+    column12,
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
-    coalesce(column12, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + column13),
-    coalesce(column12, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(column14, lease_for, column13)),
-    iif(column14, owner, NULL),
-    iif(column14, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000, NULL),
-    iif(column14, token, NULL),
-    column14
+    coalesce(column13, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + column14),
+    coalesce(column13, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(column15, lease_for, column14)),
+    iif(column15, owner, NULL),
+    iif(column15, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000, NULL),
+    iif(column15, token, NULL),
+    column15
 FROM birth
-CROSS JOIN (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+CROSS JOIN (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
 WHERE column1 IS NOT NULL;

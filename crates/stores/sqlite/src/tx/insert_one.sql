@@ -5,6 +5,7 @@ INSERT INTO outbox_event (
     aggregate_id,
     tenant_id,
     event_key,
+    event_partition,
     occurred_at,
     headers,
     context,
@@ -30,11 +31,12 @@ VALUES (
     ?12,
     ?13,
     ?14,
+    ?15,
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
-    coalesce(?15, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + ?16),
-    coalesce(?15, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(?17, ?1, ?16)),
-    iif(?17, ?2, NULL),
-    iif(?17, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000, NULL),
-    iif(?17, ?3, NULL),
-    ?17
+    coalesce(?16, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + ?17),
+    coalesce(?16, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(?18, ?1, ?17)),
+    iif(?18, ?2, NULL),
+    iif(?18, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000, NULL),
+    iif(?18, ?3, NULL),
+    ?18
 );

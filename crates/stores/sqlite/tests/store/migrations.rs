@@ -41,7 +41,7 @@ async fn migrations_at_the_same_time_agree() {
     let migrating: Vec<_> = migrating.collect();
 
     for migrated in migrating {
-        assert_eq!(migrated.await.unwrap().unwrap(), 1);
+        assert_eq!(migrated.await.unwrap().unwrap(), 2);
     }
 }
 
@@ -54,7 +54,7 @@ async fn a_newer_schema_is_refused() {
 
     let opened = orders.options().connect().await;
 
-    let text = "the outbox table is at version 99, this build knows versions up to 1; use a newer build";
+    let text = "the outbox table is at version 99, this build knows versions up to 2; use a newer build";
     assert_eq!(opened.unwrap_err().to_string(), text);
     assert_eq!(store.check().await.unwrap_err().to_string(), text);
     assert_eq!(store.migrate().await.unwrap_err().to_string(), text);
@@ -69,7 +69,7 @@ async fn an_older_schema_is_named() {
 
     let again = orders.connect().await;
 
-    assert!(matches!(again.check().await, Err(StoreError::OlderSchema { found: 0, needed: 1 })));
+    assert!(matches!(again.check().await, Err(StoreError::OlderSchema { found: 0, needed: 2 })));
     drop(store);
 }
 
@@ -135,6 +135,24 @@ async fn a_pool_of_the_user_stays_open() {
     assert!(!pool.is_closed());
     assert!(matches!(store.stats().await, Err(StoreError::Unavailable { .. })));
     sqlx::query("SELECT * FROM outbox_event").fetch_one(&pool).await.unwrap();
+}
+
+/// S7: tables of the first version are brought forward with all their rows, and stay in the mode `claims`.
+#[tokio::test]
+async fn the_first_version_is_migrated() {
+    let orders = Orders::new();
+    orders.first_version().await;
+    orders
+        .execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('a', 'OrderPlaced', '{}')")
+        .await;
+    let store = orders.connect().await;
+    assert!(matches!(store.check().await, Err(StoreError::OlderSchema { found: 1, needed: 2 })));
+
+    assert_eq!(store.migrate().await.unwrap(), 2);
+
+    assert_eq!(claim(&store, 10).await[0].event_id, "a");
+    let partitions = "SELECT count(*) FROM outbox_partition WHERE owner_name IS NULL AND epoch = 0";
+    assert_eq!(sqlx::query_scalar::<_, i64>(partitions).fetch_one(store.pool()).await.unwrap(), 256);
 }
 
 /// S1: the table has all its columns from the first migration on.

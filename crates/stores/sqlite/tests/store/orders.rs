@@ -43,6 +43,12 @@ impl Orders {
         store
     }
 
+    /// Makes the tables as the first version of them was.
+    pub(crate) async fn first_version(&self) {
+        self.execute(include_str!("../../migrations/0001_outbox.sql")).await;
+        self.execute("INSERT INTO outbox_meta VALUES ('schema_version', '1')").await;
+    }
+
     /// A connection of the user's own.
     pub(crate) async fn connection(&self) -> SqliteConnection {
         SqliteConnectOptions::new().filename(self.path()).create_if_missing(true).connect().await.unwrap()
