@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::registry::AlreadyRegistered;
 use crate::retry::RetryError;
-use crate::store::{DoneRows, LONGEST_LEASE};
+use crate::lanes::Order;
+use crate::store::{DoneRows, LONGEST_LEASE, Mode};
 
 /// What happens to an event that has no listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,16 @@ pub enum Unroutable {
     /// It is kept and looked at again every 60 seconds, with no attempt spent: for rolling deploys, in which
     /// new event types meet old instances.
     Hold,
+}
+
+/// What a dead event at the head of a key means for those that follow it, where order is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeadHead {
+    /// The key goes on without it; the default.
+    #[default]
+    Release,
+    /// The key is parked until an operator replays, skips or discards the dead event.
+    Park,
 }
 
 /// How long an event without a listener is held before it is looked at again.
@@ -51,7 +62,7 @@ pub(crate) struct Config {
     pub(crate) cold_queue: usize,
     pub(crate) delivery_timeout: Duration,
     pub(crate) margin: Duration,
-    pub(crate) drain_timeout: Duration,
+    pub(crate) drain_timeout: Option<Duration>,
     pub(crate) batch_size: usize,
     pub(crate) max_batch: Option<usize>,
     pub(crate) poll_every: Duration,
@@ -64,6 +75,13 @@ pub(crate) struct Config {
     pub(crate) run_events: usize,
     pub(crate) run_bytes: usize,
     pub(crate) in_flight_ttl: Option<Duration>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) is_ordered: bool,
+    pub(crate) stop_on_first_failure: bool,
+    pub(crate) dead_head: DeadHead,
+    pub(crate) heartbeat_every: Duration,
+    pub(crate) silent_after: Duration,
+    pub(crate) rebalance_every: Duration,
 }
 
 impl Default for Config {
@@ -75,7 +93,7 @@ impl Default for Config {
             cold_queue: 1_000,
             delivery_timeout: Duration::from_secs(30),
             margin: Duration::from_secs(5),
-            drain_timeout: Duration::from_secs(5),
+            drain_timeout: None,
             batch_size: 50,
             max_batch: None,
             poll_every: Duration::from_secs(5),
@@ -88,11 +106,43 @@ impl Default for Config {
             run_events: 500,
             run_bytes: 4 * 1024 * 1024,
             in_flight_ttl: None,
+            mode: None,
+            is_ordered: false,
+            stop_on_first_failure: true,
+            dead_head: DeadHead::Release,
+            heartbeat_every: Duration::from_secs(5),
+            silent_after: Duration::from_secs(30),
+            rebalance_every: Duration::from_secs(10),
         }
     }
 }
 
 impl Config {
+    /// How work is taken: as was said, or as order needs it.
+    pub(crate) fn mode(&self) -> Mode {
+        let by_order = if self.is_ordered { Mode::Ownership } else { Mode::Claims };
+        self.mode.unwrap_or(by_order)
+    }
+
+    /// What a failed event means for its key.
+    pub(crate) fn order(&self) -> Order {
+        match (self.is_ordered, self.stop_on_first_failure, self.dead_head) {
+            (false, _, _) => Order::None,
+            (true, false, _) => Order::GoOn,
+            (true, true, DeadHead::Release) => Order::Release,
+            (true, true, DeadHead::Park) => Order::Park,
+        }
+    }
+
+    /// How long closing waits for what runs.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        let by_mode = match self.mode() {
+            Mode::Claims => Duration::from_secs(5),
+            Mode::Ownership => Duration::from_secs(15),
+        };
+        self.drain_timeout.unwrap_or(by_mode)
+    }
+
     /// How long a row is leased at birth: the delivery, the way to the worker, and settling.
     pub(crate) fn birth_lease(&self) -> Duration {
         self.delivery_timeout.saturating_add(self.margin.saturating_mul(2))
@@ -125,8 +175,12 @@ impl Config {
         ] {
             require(value > 0, option, value, "it must be at least 1")?;
         }
-        for (option, value) in [("delivery_timeout", self.delivery_timeout), ("poll_every", self.poll_every)]
-        {
+        for (option, value) in [
+            ("delivery_timeout", self.delivery_timeout),
+            ("poll_every", self.poll_every),
+            ("heartbeat_every", self.heartbeat_every),
+            ("rebalance_every", self.rebalance_every),
+        ] {
             require(
                 value > Duration::ZERO,
                 option,
@@ -140,6 +194,7 @@ impl Config {
             require(max >= size, "max_batch", max, format_args!("it must be at least `batch_size`, {size}"))?;
         }
         self.check_leases()?;
+        self.check_ownership()?;
         self.check_name()?;
         require(
             self.keep_done_for.is_none() || self.done == DoneRows::Keep,
@@ -166,6 +221,37 @@ impl Config {
             "delivery_timeout",
             format_args!("{:?}", self.delivery_timeout),
             format_args!("with twice the `margin` it makes a lease of {birth:?}, at most {LONGEST_LEASE:?}"),
+        )
+    }
+
+    fn check_ownership(&self) -> Result<(), ConfigError> {
+        require(
+            !self.is_ordered || self.mode() == Mode::Ownership,
+            "ordered",
+            "set",
+            "the mode `claims` keeps no order; use `Mode::Ownership`, or leave `mode` out",
+        )?;
+        require(
+            self.dead_head == DeadHead::Release || self.is_ordered && self.stop_on_first_failure,
+            "on_dead_head",
+            "`Park`",
+            "a key is parked only where order is kept and `stop_on_first_failure` is on",
+        )?;
+        let (silent, beat) = (self.silent_after, self.heartbeat_every);
+        let least = beat.saturating_mul(2).saturating_add(self.margin);
+        require(
+            silent >= least,
+            "silent_after",
+            format_args!("{silent:?}"),
+            format_args!(
+                "it must be at least twice `heartbeat_every` and the `margin`, together {least:?}, or one late heartbeat loses everything"
+            ),
+        )?;
+        require(
+            silent <= LONGEST_LEASE,
+            "silent_after",
+            format_args!("{silent:?}"),
+            format_args!("at most {LONGEST_LEASE:?}"),
         )
     }
 
@@ -199,12 +285,26 @@ mod tests {
 
         assert_eq!((config.workers, config.hot_queue, config.cold_queue), (4, 1_000, 1_000));
         assert_eq!((config.batch_size, config.max_batch, config.max_starts), (50, None, 5));
-        assert_eq!(config.drain_timeout, Duration::from_secs(5));
+        assert_eq!(config.drain_timeout(), Duration::from_secs(5));
         assert_eq!(config.delivery_timeout, Duration::from_secs(30));
         assert_eq!(config.lease_for, Duration::from_secs(5 * 60));
         assert_eq!((config.poll_every, config.skip_recent), (Duration::from_secs(5), Duration::ZERO));
         assert_eq!((config.unroutable, config.done), (Unroutable::Dead, DoneRows::Keep));
         assert_eq!((&config.name, config.keep_done_for, config.in_flight_ttl), (&None, None, None));
+        assert_eq!(config.check(), Ok(()));
+    }
+
+    /// O2, O4, O5: claims by default; order brings ownership, with the documented times.
+    #[test]
+    fn defaults_of_ownership_are_those_that_are_documented() {
+        let config = Config { is_ordered: true, ..Config::default() };
+
+        assert_eq!(Config::default().mode(), Mode::Claims);
+        assert_eq!((config.mode(), config.order()), (Mode::Ownership, Order::Release));
+        assert_eq!(config.heartbeat_every, Duration::from_secs(5));
+        assert_eq!(config.silent_after, Duration::from_secs(30));
+        assert_eq!(config.rebalance_every, Duration::from_secs(10));
+        assert_eq!(config.drain_timeout(), Duration::from_secs(15));
         assert_eq!(config.check(), Ok(()));
     }
 }

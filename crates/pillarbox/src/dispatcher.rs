@@ -6,12 +6,12 @@ mod queues;
 mod run;
 mod worker;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub(crate) use in_flight::InFlight;
-pub(crate) use panic::{CatchPanic, caught, quietly};
+pub(crate) use panic::{CatchPanic, caught, quietly, shown};
 pub(crate) use queues::{Item, Queues};
 
 use tokio::sync::RwLock;
@@ -21,12 +21,13 @@ use crate::interceptor::SharedInterceptor;
 use crate::listener::Source;
 use crate::metrics::{Meter, add};
 use crate::mutant::mutant;
+use crate::partitions::Tenure;
 use crate::registry::{Registry, Target};
 use crate::retry::RetryPolicy;
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{EventStore, Lease, Outcome};
+use crate::store::{EventStore, Lease, Outcome, Taken};
 use crate::{Delivery, Event, ListenerError, Timestamp};
 
 /// What the workers share: queues in front of them, routes, policies, and the settler behind them.
@@ -42,6 +43,10 @@ pub(crate) struct Dispatcher {
     pub(crate) settler: SettlerHandle,
     pub(crate) meter: Arc<Meter>,
     pub(crate) shutdown: Arc<Shutdown>,
+    /// For how long what is read from owned partitions may be delivered.
+    pub(crate) tenure: Option<Arc<Tenure>>,
+    /// When each worker began the delivery that it is busy with, by the local clock.
+    pub(crate) busy_since: Vec<Mutex<Option<Duration>>>,
     /// Deliveries share it; a suspect has it alone.
     pub(crate) floor: RwLock<()>,
     /// Suspects that are queued or running.
@@ -51,10 +56,10 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// Starts the workers; each holds `alive` while it runs.
     pub(crate) fn start(self: &Arc<Self>, alive: &tokio::sync::mpsc::Sender<()>) {
-        for _ in 0..self.config.workers {
+        for number in 0..self.config.workers {
             let (dispatcher, alive) = (self.clone(), alive.clone());
             let worker = async move {
-                dispatcher.work().await;
+                dispatcher.work(number).await;
                 drop(alive);
             };
             self.runtime.spawner.spawn("worker", Box::pin(worker));
@@ -72,7 +77,7 @@ impl Dispatcher {
     ) -> Item {
         let target = self.route(&event);
         let delivery = Delivery::new(event, lease.attempts.saturating_add(1), created_at, source);
-        Item { delivery, lease, deadline, target }
+        Item { delivery, lease, deadline, target, runs_alone: lease.starts >= 2 }
     }
 
     /// The receiver of an event. If the registry panics, the attempt fails as if a listener had.
@@ -96,7 +101,7 @@ impl Dispatcher {
             return true;
         }
         let item = self.item(event.clone(), lease, created_at, Source::Cold, deadline);
-        let suspect = item.is_suspect();
+        let suspect = item.runs_alone;
         let queued = self.queues.push_cold(item).is_ok();
         if queued {
             self.suspects.fetch_add(usize::from(suspect), Ordering::Relaxed);
@@ -106,6 +111,37 @@ impl Dispatcher {
             self.in_flight.leave(lease.seq);
         }
         queued
+    }
+
+    /// Queues an event from an owned partition; false when the cold queue is full or closed.
+    pub(crate) fn enqueue_owned(&self, event: &Event, taken: &Taken, runs_alone: bool) -> bool {
+        // It may be delivered for as long as its partition is held, which is looked at when it is its turn.
+        let item = self.item(event.clone(), taken.lease, taken.created_at, Source::Cold, Duration::MAX);
+        let queued = self.queues.push_cold(Item { runs_alone, ..item }).is_ok();
+        if queued {
+            self.suspects.fetch_add(usize::from(runs_alone), Ordering::Relaxed);
+            add(&self.meter.cold_enqueued, 1);
+            self.meter.exporter().increment_cold_enqueued();
+        }
+        queued
+    }
+
+    /// Whether a delivery has not ended though its time, and a margin, is over.
+    pub(crate) fn hangs(&self) -> bool {
+        let longest = self.config.needed_lease();
+        let now = self.runtime.clock.now();
+        self.busy_since.iter().any(|since| {
+            let since = since.lock().unwrap_or_else(PoisonError::into_inner);
+            since.is_some_and(|since| now.saturating_sub(since) > longest)
+        })
+    }
+
+    /// Completes when what was read from owned partitions must not be delivered any more; never for other events.
+    pub(crate) async fn tenure_ended(&self, lease: Lease) {
+        match self.tenure.as_ref().filter(|_| lease.token.partition().is_some()) {
+            Some(tenure) => tenure.ended().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether a suspect may be taken: no other is here, and nothing waits that would die with it.

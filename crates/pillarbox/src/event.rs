@@ -234,6 +234,11 @@ impl Event {
         }
     }
 
+    /// Places an event without a key.
+    pub(crate) fn place_in(&mut self, partition: u8) {
+        self.placed_in = Some(partition);
+    }
+
     /// The tenant, passed through and not looked at.
     pub fn tenant_id(&self) -> Option<&str> {
         self.parts.tenant_id.as_deref()

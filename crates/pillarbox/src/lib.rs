@@ -45,7 +45,6 @@ mod dispatcher;
 mod event;
 mod hot;
 mod interceptor;
-#[cfg_attr(not(test), expect(dead_code, reason = "the owner of partitions is not built yet"))]
 mod lanes;
 mod listener;
 mod memory;
@@ -54,6 +53,7 @@ mod mutant;
 mod namesake;
 mod outbox;
 mod partition;
+mod partitions;
 mod poller;
 mod purge;
 mod registry;
@@ -68,7 +68,7 @@ mod timestamp;
 mod tx;
 
 pub use ambient::{CurrentTx, NoTransaction, TransactionError};
-pub use config::{ConfigError, Unroutable};
+pub use config::{ConfigError, DeadHead, Unroutable};
 pub use event::{
     AggregateType, Event, EventBuilder, EventError, EventParts, EventType, GLOBAL, Headers, HeadersError,
     IntoEvent, MAX_PAYLOAD, Payload, Schedule,
@@ -85,6 +85,7 @@ pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
 pub use retry::{Retry, RetryError, RetryPolicy};
 pub use runtime::{BoxFuture, Clock, Random, Runtime, Spawn, SystemClock};
+pub use shutdown::Stopped;
 pub use sink::{MemorySink, Run, Sink, SinkError};
 pub use timestamp::Timestamp;
 pub use tx::{AfterCommitHook, NoHook, Tx};

@@ -76,6 +76,10 @@ pub struct Counts {
     pub lost_leases: u64,
     /// Batches of outcomes that were written.
     pub settle_batches: u64,
+    /// Events that were found in another partition than that of their key: their writer computes it wrongly.
+    pub misplaced: u64,
+    /// Events that became visible below the floor of their partition, and were found there.
+    pub below_floor: u64,
 }
 
 macro_rules! counters {
@@ -98,7 +102,7 @@ macro_rules! counters {
     };
 }
 counters!(hot_enqueued hot_dropped hot_missing read_backs cold_enqueued takes done failed dead released
-    lost_leases settle_batches);
+    lost_leases settle_batches misplaced below_floor);
 
 impl Meter {
     pub(crate) fn exporter(&self) -> &dyn MetricsExporter {

@@ -40,6 +40,8 @@ pub enum Mutant {
     LeaseFromTransactionStart,
     /// The memory store writes a spent attempt to every row of its batch.
     AttemptsForWholeBatch,
+    /// A surplus partition is given back while its events are in flight.
+    HandOverWithoutDrain,
 }
 
 #[cfg(pillarbox_mutant)]

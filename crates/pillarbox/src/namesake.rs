@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::dispatcher::CatchPanic;
 use crate::runtime::Runtime;
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Shutdown, Stopped};
 use crate::store::{EventStore, Owner, StoreError};
 
 /// How often an instance that loses nothing looks, while it settles.
@@ -56,7 +56,7 @@ impl Namesake {
                     name = self.owner.name(),
                     "another instance was started under this name, so this one stops; give every instance its own"
                 );
-                self.shutdown.supersede();
+                self.shutdown.stop(Stopped::Superseded);
             }
             Ok(_) => {}
             Err(error) => {

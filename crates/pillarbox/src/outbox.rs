@@ -16,7 +16,8 @@ use crate::hot::Born;
 use crate::metrics::Counts;
 use crate::mutant::mutant;
 use crate::poller::Leased;
-use crate::store::{Administration, Birth, InsertError, StoreError, TxStore, WakeUp};
+use crate::shutdown::Stopped;
+use crate::store::{Administration, Birth, Floor, InsertError, StoreError, TxStore, WakeUp};
 use crate::tx::{AfterCommit, Tx, Written};
 use crate::{Event, EventError, EventType, IntoEvent};
 
@@ -177,6 +178,7 @@ impl<S: Store> Outbox<S> {
         if !tx.is_active() {
             return Err(WriteError::Cancelled);
         }
+        let events = self.shared.engine.placed(events);
         let birth = self.shared.engine.birth();
         // Before the statement is sent, so that the deadline lies before the lease's end.
         let deadline = self.shared.engine.birth_deadline();
@@ -202,6 +204,7 @@ impl<S: Store> Outbox<S> {
         events: impl IntoIterator<Item = E>,
     ) -> Result<Receipt, WriteError> {
         let events: Vec<Event> = events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
+        let events = self.shared.engine.placed(events);
         if !events.is_empty() {
             self.shared.store.insert(S::foreign_connection(tx), &events, None).await?;
         }
@@ -266,6 +269,12 @@ impl<S: Store> Outbox<S> {
         self.shared.engine.has_cold_capacity()
     }
 
+    /// The partitions that this instance reads now, in their order, with how far it has come in each; none with
+    /// [`Mode::Claims`](crate::store::Mode::Claims).
+    pub fn partitions(&self) -> Vec<Floor> {
+        self.shared.engine.tenure.as_ref().map(|tenure| tenure.floors()).unwrap_or_default()
+    }
+
     /// What this outbox has counted since it was started.
     pub fn counts(&self) -> Counts {
         self.shared.engine.counts()
@@ -281,30 +290,39 @@ impl<S: Store> Outbox<S> {
         self.shared.engine.poll().await
     }
 
-    /// Stops: takes nothing new, gives back what was not begun, waits for what runs up to the drain
+    /// Stops, even if the returned future is cancelled: takes nothing new, gives back what was not begun, waits for what runs up to the drain
     /// timeout, records the outcomes. Writing goes on working, and others deliver.
     pub async fn close(&self) {
-        self.shared.engine.close().await;
-    }
-
-    /// Runs until `shutdown` completes or the outbox is [superseded](Self::superseded), and then closes.
-    pub async fn run(&self, shutdown: impl Future<Output = ()>) {
-        tokio::select! {
-            biased;
-            () = shutdown => {}
-            () = self.superseded() => {}
+        let shared = self.shared.clone();
+        let closed = async move { shared.engine.close().await };
+        if self.shared.engine.runtime.to_its_end("close", closed).await.is_none() {
+            tracing::error!("closing panicked; leases that are left will end by themselves");
         }
-        self.close().await;
     }
 
-    /// Completes when another instance was started under the [name](OutboxBuilder::name) that was set for this
-    /// one; it has stopped by itself then, with an ERROR in the log. Without that it never completes.
+    /// Runs until `shutdown` completes, and then closes; an error if it has [stopped](Self::stopped) before.
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), Stopped> {
+        let ended = tokio::select! {
+            biased;
+            () = shutdown => Ok(()),
+            reason = self.stopped() => Err(reason),
+        };
+        self.close().await;
+        ended
+    }
+
+    /// Completes when the outbox has stopped by itself, with an ERROR in the log: another instance was started under
+    /// the [name](OutboxBuilder::name) that was set for this one, or it may not take part. Without that it never
+    /// completes.
     ///
-    /// An instance learns it when it next records outcomes. Writing goes on working, and the other delivers.
-    pub async fn superseded(&self) {
-        self.shared.engine.shutdown.draining().await;
-        if !self.shared.engine.shutdown.is_superseded() {
-            std::future::pending::<()>().await;
+    /// An instance learns of another of its name when it next records outcomes, or by its next heartbeat. Writing goes
+    /// on working, and others deliver.
+    pub async fn stopped(&self) -> Stopped {
+        let shutdown = &self.shared.engine.shutdown;
+        shutdown.draining().await;
+        match shutdown.reason() {
+            Some(reason) => reason.clone(),
+            None => std::future::pending().await,
         }
     }
 

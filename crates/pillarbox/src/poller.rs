@@ -288,7 +288,7 @@ impl Poller {
     async fn hand_on(&self, events: Vec<Taken>, deadline: Duration) -> bool {
         let mut accepting = true;
         for taken in events {
-            if let Some(error) = self.unfit(&taken) {
+            if let Some(error) = unfit(&taken, self.config.max_starts) {
                 tracing::error!(event_id = taken.event_id, error, "this event cannot be delivered");
                 self.settle(&taken, Outcome::Dead { error, spent: false }).await;
             } else if !accepting || !self.hand_over(&taken, deadline) {
@@ -297,18 +297,6 @@ impl Poller {
             }
         }
         accepting
-    }
-
-    /// Why an event must not be tried at all, if so.
-    fn unfit(&self, taken: &Taken) -> Option<String> {
-        let starts = taken.lease.starts;
-        match &taken.event {
-            Err(reason) => Some(format!("the row cannot be decoded: {reason}")),
-            Ok(_) if starts >= self.config.max_starts => {
-                Some(format!("the process died {starts} times while it delivered this event"))
-            }
-            Ok(_) => None,
-        }
     }
 
     fn hand_over(&self, taken: &Taken, deadline: Duration) -> bool {
@@ -333,6 +321,18 @@ impl Poller {
             dispatcher.in_flight.admit(taken.lease, self.runtime.clock.now());
         }
         self.settler.settle(&taken.event_id, taken.lease, outcome).await;
+    }
+}
+
+/// Why an event must not be tried at all, if so.
+pub(crate) fn unfit(taken: &Taken, max_starts: u32) -> Option<String> {
+    let starts = taken.lease.starts;
+    match &taken.event {
+        Err(reason) => Some(format!("the row cannot be decoded: {reason}")),
+        Ok(_) if starts >= max_starts => {
+            Some(format!("the process died {starts} times while it delivered this event"))
+        }
+        Ok(_) => None,
     }
 }
 

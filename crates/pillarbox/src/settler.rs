@@ -14,6 +14,7 @@ use self::handle::{Entry, SettlerState, Unrecorded};
 use crate::dispatcher::InFlight;
 use crate::metrics::{Meter, add};
 use crate::namesake::Namesake;
+use crate::partitions::{Mailbox, Message};
 use crate::poller::Wake;
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
@@ -58,6 +59,8 @@ pub(crate) struct Settler {
     pub(crate) done: DoneRows,
     /// Present if the instance's name was set.
     pub(crate) namesake: Option<Arc<Namesake>>,
+    /// The reader of owned partitions, if there are any.
+    pub(crate) reader: Option<Mailbox>,
 }
 
 impl Settler {
@@ -65,9 +68,9 @@ impl Settler {
     pub(crate) fn start(self, capacity: usize) -> SettlerHandle {
         let (sender, receiver) = mpsc::channel(capacity);
         let state = Arc::<SettlerState>::default();
-        let runtime = self.runtime.clone();
+        let (runtime, reader) = (self.runtime.clone(), self.reader.clone());
         runtime.spawner.spawn("settler", Box::pin(self.run(receiver, state.clone())));
-        SettlerHandle { entries: sender, state }
+        SettlerHandle { entries: sender, state, reader }
     }
 
     async fn run(self, mut entries: mpsc::Receiver<Entry>, state: Arc<SettlerState>) {
@@ -284,6 +287,8 @@ impl Settler {
         }
         for Unrecorded { event_id, settlement: Settlement { lease, outcome }, is_repeat } in part {
             let is_lost = lost.contains(&lease.seq);
+            // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
+            self.tell_reader(*lease, !is_lost || *is_repeat);
             let is_same = |left: &Settlement| left.lease.seq == lease.seq && left.outcome == *outcome;
             if is_lost && left_over.iter().any(|left| is_same(&left.settlement)) {
                 // Recorded later, under the newer lease.
@@ -291,7 +296,6 @@ impl Settler {
                 add(&self.meter.lost_leases, 1);
                 tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
             } else {
-                // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
                 if is_lost {
                     tracing::warn!(%event_id, ?outcome, "an outcome was recorded before, or the lease had passed to another");
                 }
@@ -321,10 +325,17 @@ impl Settler {
         }
     }
 
+    fn tell_reader(&self, lease: Lease, is_applied: bool) {
+        if let Some(reader) = self.reader.as_ref().filter(|_| lease.token.partition().is_some()) {
+            reader.tell(Message::Recorded { lease, is_applied });
+        }
+    }
+
     /// Leaves outcomes unrecorded: their leases will end, and the events come again.
     fn give_up(&self, part: impl Iterator<Item = Unrecorded>, error: &StoreError) {
         for Unrecorded { event_id, settlement, .. } in part {
             self.in_flight.leave(settlement.lease.seq);
+            self.tell_reader(settlement.lease, false);
             let outcome = &settlement.outcome;
             tracing::error!(%event_id, ?outcome, %error, "an outcome was not recorded; the event will come again");
         }
@@ -360,6 +371,7 @@ mod tests {
             wake: Arc::default(),
             done: DoneRows::Keep,
             namesake: None,
+            reader: None,
         };
         settler.start(10)
     }

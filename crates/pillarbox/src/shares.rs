@@ -7,7 +7,6 @@ use crate::PARTITIONS;
 /// Who sees the same names, in whatever order, comes to the same answer: nobody has to coordinate. Every partition is
 /// one member's, and shares differ by at most one. While the members stay, nothing moves; when one joins or leaves,
 /// few partitions move but those that it gets or had. A name that is none of the members' gets nothing.
-#[cfg_attr(not(test), expect(dead_code, reason = "whoever owns partitions asks for it"))]
 pub(crate) fn share_of(name: &str, members: &[&str]) -> Vec<u8> {
     (0..=u8::MAX).zip(owners(members)).filter(|(_, owner)| *owner == name).map(|(number, _)| number).collect()
 }

@@ -1,11 +1,24 @@
 //! The two steps of stopping: first nothing new is begun, then what still runs is cut off.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::Notify;
 
 const DRAINING: u8 = 1;
 const OVER: u8 = 2;
+
+/// Why an outbox has stopped by itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Stopped {
+    /// Another instance was started under its name.
+    #[error("another instance was started under this name; give every instance its own")]
+    Superseded,
+    /// It may not take part, for this reason; instances that take work in another mode are alive, for example.
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// Tells all tasks of an outbox when to stop.
 ///
@@ -14,7 +27,7 @@ const OVER: u8 = 2;
 pub(crate) struct Shutdown {
     phase: AtomicU8,
     raised: Notify,
-    is_superseded: AtomicBool,
+    reason: OnceLock<Stopped>,
 }
 
 impl Shutdown {
@@ -27,14 +40,16 @@ impl Shutdown {
         self.raise(DRAINING);
     }
 
-    /// Nothing new is begun, because another instance bears this one's name.
-    pub(crate) fn supersede(&self) {
-        self.is_superseded.store(true, Ordering::Release);
+    /// Nothing new is begun, for a reason that is the instance's own.
+    pub(crate) fn stop(&self, reason: Stopped) {
+        // The first reason counts.
+        let _ = self.reason.set(reason);
         self.drain();
     }
 
-    pub(crate) fn is_superseded(&self) -> bool {
-        self.is_superseded.load(Ordering::Acquire)
+    /// Why the instance stopped by itself, if it did.
+    pub(crate) fn reason(&self) -> Option<&Stopped> {
+        self.reason.get()
     }
 
     /// What still runs is cut off.

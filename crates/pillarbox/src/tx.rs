@@ -1,5 +1,6 @@
 //! A transaction of ours, and what hangs on its end.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use crate::Event;
 use crate::announcer::Announcer;
 use crate::dispatcher::quietly;
 use crate::hot::{Born, HotPath};
+use crate::partitions::{Hints, Tenure};
 use crate::poller::Wake;
 use crate::runtime::Runtime;
 use crate::store::{CommitError, StoreError, TxStore};
@@ -35,8 +37,16 @@ pub(crate) struct AfterCommit {
     pub(crate) runtime: Runtime,
     pub(crate) hot: Option<Arc<HotPath>>,
     pub(crate) wake: Option<Arc<Wake>>,
+    /// Present if partitions are owned.
+    pub(crate) owned: Option<Owned>,
     pub(crate) announcer: Arc<Announcer>,
     pub(crate) hook: Option<Arc<dyn AfterCommitHook>>,
+}
+
+/// What a commit has to do with owned partitions.
+pub(crate) struct Owned {
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) hints: Arc<Hints>,
 }
 
 impl AfterCommit {
@@ -45,8 +55,22 @@ impl AfterCommit {
         if let Some(hot) = self.hot.as_ref().filter(|_| !written.born.is_empty()) {
             hot.committed(written.born);
         }
-        if written.unclaimed {
-            self.wake();
+        match &self.owned {
+            Some(owned) => self.hint(owned, &written.events),
+            None if written.unclaimed => self.wake(),
+            None => {}
+        }
+    }
+
+    /// Tells the reader of the partitions that these events are in, and others if there are any that are not read here.
+    fn hint(&self, owned: &Owned, events: &[Event]) {
+        let (ours, others): (BTreeSet<u8>, BTreeSet<u8>) =
+            events.iter().map(Event::partition).partition(|partition| owned.tenure.holds(*partition));
+        if !ours.is_empty() {
+            owned.hints.give(ours);
+        }
+        if !others.is_empty() {
+            self.announcer.announce();
         }
     }
 
@@ -54,6 +78,9 @@ impl AfterCommit {
     pub(crate) fn wake(&self) {
         if let Some(wake) = &self.wake {
             wake.wake();
+        }
+        if let Some(owned) = &self.owned {
+            owned.hints.give_all();
         }
         self.announcer.announce();
     }
@@ -142,7 +169,8 @@ impl<S: TxStore> Tx<S> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let callbacks = std::mem::take(&mut self.after_rollback);
         let step = roll_back::<S>(open, callbacks);
-        self.after.runtime.to_its_end("rollback", step).await.unwrap_or(Ok(()))
+        let rolled_back = self.after.runtime.to_its_end("rollback", step).await;
+        rolled_back.unwrap_or_else(|| Err(StoreError::unavailable("the rollback panicked")))
     }
 
     fn connection(&self) -> &S::Connection {

@@ -91,7 +91,7 @@ async fn serve<C: Cluster>(address: &str, Setting { delivery_timeout, margin }: 
     loop {
         let order = tokio::select! {
             biased;
-            () = outbox.superseded() => {
+            _ = outbox.stopped() => {
                 say(SUPERSEDED);
                 break;
             }

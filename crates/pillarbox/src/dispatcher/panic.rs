@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,7 +10,7 @@ use std::task::{Context, Poll};
 use crate::runtime::BoxFuture;
 
 /// A future whose panic is a result: the text of the panic.
-pub(crate) struct CatchPanic<'a, T>(pub(crate) BoxFuture<'a, T>);
+pub(crate) struct CatchPanic<'a, T: 'a>(pub(crate) BoxFuture<'a, T>);
 
 impl<T> Future for CatchPanic<'_, T> {
     type Output = Result<T, String>;
@@ -21,6 +22,31 @@ impl<T> Future for CatchPanic<'_, T> {
             Err(panic) => Poll::Ready(Err(text_of(&*panic))),
         }
     }
+}
+
+impl<'a, T: 'a> Drop for CatchPanic<'a, T> {
+    /// What was not finished may panic once more when it is dropped.
+    fn drop(&mut self) {
+        let nothing: BoxFuture<'a, T> = Box::pin(Never(PhantomData));
+        let unfinished = std::mem::replace(&mut self.0, nothing);
+        quietly("a future that was given up", || drop(unfinished));
+    }
+}
+
+/// A future that never completes, and is `Send` whatever it would complete with.
+struct Never<T>(PhantomData<fn() -> T>);
+
+impl<T> Future for Never<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        Poll::Pending
+    }
+}
+
+/// The text of an error; of one that panics or fails over it, as much as can be said.
+pub(crate) fn shown(error: &dyn std::fmt::Display) -> String {
+    caught(|| error.to_string()).unwrap_or_else(|panic| format!("an error that cannot be shown: {panic}"))
 }
 
 /// Calls code of the user's; the text of its panic, if it panics.

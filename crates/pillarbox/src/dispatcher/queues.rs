@@ -18,14 +18,11 @@ pub(crate) struct Item {
     /// When the lease ends at the earliest, by the local clock.
     pub(crate) deadline: Duration,
     pub(crate) target: Option<Target>,
+    /// It may be to blame for crashes: nothing else runs beside it.
+    pub(crate) runs_alone: bool,
 }
 
 impl Item {
-    /// Whether the process died, or lost its lease, at least twice over this event.
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.lease.starts >= 2
-    }
-
     fn bytes(&self) -> usize {
         self.delivery.payload().as_bytes().len()
     }
@@ -41,8 +38,8 @@ impl Work {
     /// Whether this is a suspect; it comes alone.
     pub(crate) fn is_suspect(&self) -> bool {
         match self {
-            Self::One(item) => item.is_suspect(),
-            Self::Run(_, items) => items.iter().any(Item::is_suspect),
+            Self::One(item) => item.runs_alone,
+            Self::Run(_, items) => items.iter().any(|item| item.runs_alone),
         }
     }
 }
@@ -206,7 +203,7 @@ impl Queues {
         for queue in [hot, cold] {
             queue.retain(|item| {
                 let keep = !lost.contains(&item.lease.seq);
-                lost_suspects += usize::from(!keep && item.is_suspect());
+                lost_suspects += usize::from(!keep && item.runs_alone);
                 keep
             });
             let renewed =
@@ -230,7 +227,7 @@ impl State {
         };
         let mut run = vec![first];
         // A suspect runs alone, and takes nobody along; so does an event that the sink left unanswered.
-        if !run[0].is_suspect() && !destination.is_doubtful(run[0].lease.seq) {
+        if !run[0].runs_alone && !destination.is_doubtful(run[0].lease.seq) {
             self.extend_run(&destination, &mut run, limits);
         }
         Some(Work::Run(destination, run))
@@ -253,7 +250,7 @@ impl State {
             while index < queue.len() && run.len() < limits.run_events {
                 let item = &queue[index];
                 let joins = item.target.as_ref().is_some_and(|target| target.goes_to(destination));
-                if !joins || item.is_suspect() || destination.is_doubtful(item.lease.seq) {
+                if !joins || item.runs_alone || destination.is_doubtful(item.lease.seq) {
                     index += 1;
                     continue;
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::{CatchPanic, Dispatcher, Item};
+use super::{CatchPanic, Dispatcher, Item, shown};
 use crate::registry::Destination;
 use crate::retry::{Retry, RetryPolicy};
 use crate::sink::{Answer, Run, SinkErrorKind};
@@ -60,6 +60,13 @@ impl Dispatcher {
         open: &mut Open,
     ) -> End {
         let mut publish = CatchPanic(Box::pin(async move { destination.sink.publish(run).await }));
+        let lease = open.items.iter().flatten().next().map(|item| item.lease);
+        let mut tenure_ended = std::pin::pin!(async {
+            match lease {
+                Some(lease) => self.tenure_ended(lease).await,
+                None => std::future::pending().await,
+            }
+        });
         let mut out_of_time = self.runtime.clock.sleep(self.left_until(open.end));
         while open.left > 0 {
             tokio::select! {
@@ -72,6 +79,7 @@ impl Dispatcher {
                     };
                 }
                 () = self.shutdown.over() => return End::CutOff,
+                () = &mut tenure_ended => return End::CutOff,
                 () = &mut out_of_time => {
                     let limit = self.config.delivery_timeout;
                     return End::Silent(format!("the sink did not answer within {limit:?}"));
@@ -94,7 +102,15 @@ impl Dispatcher {
                 continue;
             }
             let hooks = CatchPanic(Box::pin(self.before(&item.delivery)));
-            let error = match self.runtime.timeout(limit, hooks).await {
+            let hooked = tokio::select! {
+                biased;
+                hooked = self.runtime.timeout(limit, hooks) => hooked,
+                () = self.shutdown.over() => {
+                    self.settle(&item, Outcome::Released).await;
+                    continue;
+                }
+            };
+            let error = match hooked {
                 Some(Ok(Ok(()))) => {
                     admitted.push(item);
                     continue;
@@ -103,7 +119,7 @@ impl Dispatcher {
                 Some(Err(panic)) => ListenerError::new(format!("an interceptor panicked: {panic}")),
                 None => ListenerError::new(format!("an interceptor did not answer within {limit:?}")),
             };
-            self.after(&item.delivery, Some(&error.to_string()), end).await;
+            self.after(&item.delivery, Some(&shown(&error)), end).await;
             self.settle(&item, self.after_failure(item.lease, &error)).await;
         }
         admitted
@@ -118,12 +134,12 @@ impl Dispatcher {
             self.after(&item.delivery, None, open.end).await;
             return self.settle(&item, Outcome::Done).await;
         };
-        self.after(&item.delivery, Some(&error.to_string()), open.end).await;
+        self.after(&item.delivery, Some(&shown(&error)), open.end).await;
         let outcome = match error.kind() {
             SinkErrorKind::Rejected => self.after_failure(item.lease, &error.into()),
             SinkErrorKind::Unavailable | SinkErrorKind::Unknown => {
                 let after = *open.pause.get_or_insert_with(|| self.pause(destination));
-                Outcome::Retry { after, error: error.to_string(), spent: false }
+                Outcome::Retry { after, error: shown(&error), spent: false }
             }
         };
         self.settle(&item, outcome).await;

@@ -1,14 +1,15 @@
 //! A worker: takes an event, delivers it, hands in the outcome.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::queues::Work;
-use super::{CatchPanic, Dispatcher, Item, caught};
+use super::{CatchPanic, Dispatcher, Item, caught, shown};
 use crate::config::{HOLD_FOR, Unroutable};
 use crate::listener::{SharedListener, Verdict};
 use crate::mutant::mutant;
+use crate::partitions::Tenure;
 use crate::registry::{Receiver, Target};
 use crate::retry::{Retry, delay_after};
 use crate::store::{Lease, Outcome, StoreError};
@@ -33,7 +34,7 @@ enum Ending {
 
 impl Dispatcher {
     /// Works until the queues are closed.
-    pub(super) async fn work(self: &Arc<Self>) {
+    pub(super) async fn work(self: &Arc<Self>, number: usize) {
         while let Some(work) = self.queues.next().await {
             let (hot, cold) = self.queues.depths();
             self.meter.exporter().record_queue_depths(hot, cold);
@@ -44,17 +45,9 @@ impl Dispatcher {
                 // If it kills the process, nothing that ran before it dies unrecorded.
                 self.settler.flush().await;
             }
-            match work {
-                Work::One(item) => {
-                    for item in self.with_live_leases(vec![item]).await {
-                        self.deliver(&item).await;
-                    }
-                }
-                Work::Run(destination, items) => {
-                    let items = self.with_live_leases(items).await;
-                    self.deliver_run(&destination, items).await;
-                }
-            }
+            self.note_busy(number, Some(self.runtime.clock.now()));
+            self.carry_out(work).await;
+            self.note_busy(number, None);
             if suspect {
                 self.settler.flush().await;
             }
@@ -66,6 +59,24 @@ impl Dispatcher {
         }
     }
 
+    async fn carry_out(self: &Arc<Self>, work: Work) {
+        match work {
+            Work::One(item) => {
+                for item in self.with_live_leases(vec![item]).await {
+                    self.deliver(&item).await;
+                }
+            }
+            Work::Run(destination, items) => {
+                let items = self.with_live_leases(items).await;
+                self.deliver_run(&destination, items).await;
+            }
+        }
+    }
+
+    fn note_busy(&self, worker: usize, since: Option<Duration>) {
+        *self.busy_since[worker].lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
     /// A share of the floor, or all of it for a suspect.
     async fn share_floor(&self, alone: bool) -> Floor<'_> {
         if alone { Floor::Alone(self.floor.write().await) } else { Floor::Shared(self.floor.read().await) }
@@ -75,6 +86,9 @@ impl Dispatcher {
     ///
     /// One statement renews all that is short, in the queues too.
     async fn with_live_leases(&self, items: Vec<Item>) -> Vec<Item> {
+        if let Some(tenure) = &self.tenure {
+            return self.of_live_tenure(tenure, items).await;
+        }
         let now = self.runtime.clock.now();
         let needed = now + self.config.needed_lease();
         if items.iter().all(|item| item.deadline >= needed) {
@@ -106,6 +120,17 @@ impl Dispatcher {
             Err(error) => tracing::warn!(%error, "leases could not be renewed; their events are given back"),
         }
         self.release_short(live).await
+    }
+
+    /// All of `items` if the partitions are held for a while, none of them otherwise.
+    async fn of_live_tenure(&self, tenure: &Tenure, items: Vec<Item>) -> Vec<Item> {
+        if tenure.left() >= self.config.margin {
+            return items;
+        }
+        for item in &items {
+            self.settle(item, Outcome::Released).await;
+        }
+        Vec::new()
     }
 
     /// Forgets events whose lease was lost, and returns their numbers: not those that this very instance has
@@ -142,13 +167,14 @@ impl Dispatcher {
             biased;
             ending = attempt => ending.unwrap_or_else(|panic| Ending::Failed(Fault::Panicked(panic).into())),
             () = self.shutdown.over() => Ending::CutOff,
+            () = self.tenure_ended(item.lease) => Ending::CutOff,
             () = self.runtime.clock.sleep(limit) => Ending::Failed(Fault::TimedOut(limit).into()),
         };
         let end = begun + limit;
         let outcome = self.outcome(item, &ending);
         match &ending {
             Ending::Delivered => self.after(&item.delivery, None, end).await,
-            Ending::Failed(error) => self.after(&item.delivery, Some(&error.to_string()), end).await,
+            Ending::Failed(error) => self.after(&item.delivery, Some(&shown(error)), end).await,
             Ending::Unroutable => self.after(&item.delivery, Some(UNROUTABLE), end).await,
             Ending::CutOff => {}
         }
@@ -189,7 +215,7 @@ impl Dispatcher {
 
     /// What becomes of an event after a failed attempt.
     pub(super) fn after_failure(&self, lease: Lease, error: &ListenerError) -> Outcome {
-        let text = error.to_string();
+        let text = shown(error);
         let failures = lease.attempts.saturating_add(1);
         let random = self.runtime.fraction();
         let by_policy = caught(|| delay_after(&*self.retry, failures, random, error.source()));
@@ -227,10 +253,17 @@ impl Dispatcher {
             let limit = self.left_until(end);
             // In an async block, so that a panic before its first await is caught as well.
             let hook = CatchPanic(Box::pin(async move { interceptor.after(delivery, error).await }));
-            match self.runtime.timeout(limit, hook).await {
+            let hooked = tokio::select! {
+                biased;
+                hooked = self.runtime.timeout(limit, hook) => hooked,
+                // What was delivered is recorded, whatever the hooks would still do.
+                () = self.shutdown.over() => return,
+            };
+            match hooked {
                 Some(Ok(Ok(()))) => {}
                 Some(Ok(Err(error))) => {
-                    tracing::warn!(event_id = delivery.id(), %error, "an interceptor failed after the event");
+                    let error = shown(&error);
+                    tracing::warn!(event_id = delivery.id(), error, "an interceptor failed after the event");
                 }
                 Some(Err(panic)) => {
                     tracing::warn!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::parts::{Parts, Topology};
 use super::{Outbox, Store};
-use crate::config::{Config, ConfigError, Unroutable};
+use crate::config::{Config, ConfigError, DeadHead, Unroutable};
 use crate::dispatcher::InFlight;
 use crate::interceptor::{Interceptor, SharedInterceptor};
 use crate::metrics::{Meter, MetricsExporter, NoMetrics};
@@ -14,7 +14,8 @@ use crate::registry::{AlreadyRegistered, Listeners, Registry, Target};
 use crate::retry::{Retry, RetryError, RetryPolicy};
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
-use crate::store::{DoneRows, Owner};
+use crate::partitions::{Mailbox, Tenure};
+use crate::store::{DoneRows, Mode, Owner, Ownership};
 use crate::tx::AfterCommitHook;
 use crate::{AggregateType, EventType, Listener, Sink};
 
@@ -51,6 +52,7 @@ pub struct OutboxBuilder<S: Store> {
     metrics: Arc<dyn MetricsExporter>,
     hook: Option<Arc<dyn AfterCommitHook>>,
     runtime: Option<Runtime>,
+    owners: Option<fn(Arc<S>) -> Arc<dyn Ownership>>,
 }
 
 impl<S: Store> OutboxBuilder<S> {
@@ -68,6 +70,7 @@ impl<S: Store> OutboxBuilder<S> {
             metrics: Arc::new(NoMetrics),
             hook: None,
             runtime: None,
+            owners: None,
         }
     }
 
@@ -157,7 +160,7 @@ impl<S: Store> OutboxBuilder<S> {
     /// its own leases at once. 1 to 100 characters without `/`. By default a name is generated, and leases of
     /// an instance that died end by themselves.
     ///
-    /// If two live instances bear one name all the same, the older [stops](crate::Outbox::superseded).
+    /// If two live instances bear one name all the same, the older [stops](crate::Outbox::stopped).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.config.name = Some(name.into());
         self
@@ -193,9 +196,10 @@ impl<S: Store> OutboxBuilder<S> {
         self
     }
 
-    /// How long [`close`](Outbox::close) waits for listeners that run; default 5 s.
+    /// How long [`close`](Outbox::close) waits for listeners that run; default 5 s, and 15 s with
+    /// [`Mode::Ownership`].
     pub fn drain_timeout(mut self, limit: Duration) -> Self {
-        self.config.drain_timeout = limit;
+        self.config.drain_timeout = Some(limit);
         self
     }
 
@@ -302,6 +306,19 @@ impl<S: Store> OutboxBuilder<S> {
         Err(ConfigError::Invalid { option: "on", value: "set".to_owned(), remedy: remedy.to_owned() })
     }
 
+    /// A handler of the user's own settles events one by one, and nobody would keep their order.
+    fn check_topology(&self) -> Result<(), ConfigError> {
+        if self.config.mode() == Mode::Claims || !matches!(self.topology, Topology::OwnHandler(_)) {
+            return Ok(());
+        }
+        let remedy = "with `Mode::Ownership` events go to listeners and sinks; leave one of the two out";
+        Err(ConfigError::Invalid {
+            option: "poller_handler",
+            value: "set".to_owned(),
+            remedy: remedy.to_owned(),
+        })
+    }
+
     /// Checks the options and starts the outbox.
     ///
     /// # Panics
@@ -315,11 +332,17 @@ impl<S: Store> OutboxBuilder<S> {
         }
         self.config.check()?;
         self.check_routes()?;
+        self.check_topology()?;
         let runtime = self.runtime.unwrap_or_else(Runtime::tokio);
         let incarnation = runtime.random.next_u64();
         let name = self.config.name.clone().unwrap_or_else(|| format!("{}-{incarnation:016x}", host()));
+        let store = Arc::new(self.store);
+        let is_owned = self.config.mode() == Mode::Ownership && !matches!(self.topology, Topology::WriterOnly);
         let parts = Parts {
-            store: Arc::new(self.store),
+            owners: self.owners.map(|owners| owners(store.clone())),
+            tenure: is_owned.then(|| Arc::new(Tenure::new(runtime.clone()))),
+            mailbox: is_owned.then(Mailbox::new),
+            store,
             owner: Owner::new(name, incarnation),
             meter: Arc::new(Meter::new(self.metrics)),
             in_flight: Arc::new(InFlight::new(self.config.in_flight_ttl)),
@@ -332,6 +355,60 @@ impl<S: Store> OutboxBuilder<S> {
             runtime,
         };
         Ok(parts.assemble(self.topology, self.hook))
+    }
+}
+
+impl<S: Store + Ownership> OutboxBuilder<S> {
+    /// How work is taken; default [`Mode::Claims`], or [`Mode::Ownership`] if it is [ordered](Self::ordered).
+    ///
+    /// All instances on one table take work in the same mode: who comes with the other one while any of them is alive
+    /// is [refused](crate::Outbox::stopped). With [`Mode::Ownership`] nothing is delivered from memory: a commit wakes
+    /// the owner of the partition, who reads.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.config.mode = Some(mode);
+        self.owners = Some(|store| store);
+        self
+    }
+
+    /// Deliver the events of one key one after the other, in the order in which they were committed; different keys do
+    /// not wait for each other. It brings [`Mode::Ownership`] with it.
+    pub fn ordered(mut self) -> Self {
+        self.config.is_ordered = true;
+        self.owners = Some(|store| store);
+        self
+    }
+
+    /// Whether events wait for one of their key that failed and is to be tried again; default true. If not, they pass
+    /// it.
+    pub fn stop_on_first_failure(mut self, stop: bool) -> Self {
+        self.config.stop_on_first_failure = stop;
+        self
+    }
+
+    /// What a dead event means for those of its key that follow it; default [`DeadHead::Release`].
+    pub fn on_dead_head(mut self, policy: DeadHead) -> Self {
+        self.config.dead_head = policy;
+        self
+    }
+
+    /// How often this instance says that it is alive; default 5 s.
+    pub fn heartbeat_every(mut self, interval: Duration) -> Self {
+        self.config.heartbeat_every = interval;
+        self
+    }
+
+    /// After which silence an instance counts as dead, and others take its partitions; default 30 s, at most an hour.
+    /// It must be at least twice the heartbeat's interval and the margin.
+    pub fn silent_after(mut self, silence: Duration) -> Self {
+        self.config.silent_after = silence;
+        self
+    }
+
+    /// How often an instance gives up partitions that are not in its share; default 10 s. Free ones are taken at each
+    /// heartbeat.
+    pub fn rebalance_every(mut self, interval: Duration) -> Self {
+        self.config.rebalance_every = interval;
+        self
     }
 }
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::Event;
 use crate::announcer::Announcer;
 use crate::config::Config;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{CatchPanic, Dispatcher};
 use crate::hot::{Born, HotPath};
 use crate::metrics::{Counts, Meter};
+use crate::partitions::{Mailbox, Message, Tenure};
 use crate::poller::{Leased, Poller};
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
@@ -29,6 +30,11 @@ pub(super) struct Engine {
     pub(super) dispatcher: Option<Arc<Dispatcher>>,
     pub(super) hot: Option<Arc<HotPath>>,
     pub(super) poller: Option<Arc<Poller>>,
+    /// Present in place of the poller if partitions are owned.
+    pub(super) reader: Option<Mailbox>,
+    pub(super) tenure: Option<Arc<Tenure>>,
+    /// Present while the instance is a member.
+    pub(super) member: Mutex<Option<Member>>,
     /// Closed when all tasks that hold the other end have ended.
     pub(super) tasks: Mutex<mpsc::Receiver<()>>,
 }
@@ -38,6 +44,18 @@ impl Engine {
     pub(super) fn birth(&self) -> Option<Birth> {
         let hot = self.hot.as_ref().filter(|hot| hot.is_open())?;
         Some(Birth { owner: self.owner.clone(), token: hot.token(), lease_for: self.config.birth_lease() })
+    }
+
+    /// Events without a key, in partitions that are read here: then the commit wakes nobody else.
+    pub(super) fn placed(&self, mut events: Vec<Event>) -> Vec<Event> {
+        if let Some(tenure) = &self.tenure {
+            for event in events.iter_mut().filter(|event| event.key().is_none()) {
+                if let Some(partition) = tenure.next_partition() {
+                    event.place_in(partition);
+                }
+            }
+        }
+        events
     }
 
     /// When a lease given at birth now ends at the earliest, by the local clock.
@@ -67,9 +85,21 @@ impl Engine {
     }
 
     pub(super) async fn poll(&self) -> Result<(), StoreError> {
-        let Some(poller) = self.poller.clone() else { return Ok(()) };
-        let polled = self.runtime.to_its_end("poll", async move { poller.poll().await }).await;
-        polled.unwrap_or(Ok(()))
+        let (reply, answer) = oneshot::channel();
+        if let Some(reader) = &self.reader {
+            reader.tell(Message::Poll(reply));
+        } else if let Some(poller) = self.poller.clone() {
+            // In a task of its own: a caller who holds the future without polling it must hold nobody up.
+            let cycle = async move {
+                let polled = CatchPanic(Box::pin(poller.poll())).await;
+                let _ = reply.send(polled.unwrap_or_else(|panic| Err(StoreError::unavailable(panic))));
+            };
+            self.runtime.spawner.spawn("poll", Box::pin(cycle));
+        } else {
+            return Ok(());
+        }
+        // Whoever stops has nothing more to look for.
+        answer.await.unwrap_or(Ok(()))
     }
 
     /// Stops in order: intake, queues, what runs, outcomes.
@@ -82,7 +112,7 @@ impl Engine {
             }
             self.all_ended().await;
         };
-        let limit = self.config.drain_timeout;
+        let limit = self.config.drain_timeout();
         if self.runtime.timeout(limit, drained).await.is_none() {
             tracing::warn!(
                 ?limit,
@@ -94,6 +124,9 @@ impl Engine {
             self.all_ended().await;
             if let Some(settler) = &self.settler {
                 settler.flush().await;
+            }
+            if let Some(member) = self.member.lock().await.take() {
+                member.leave().await;
             }
             // Who waits for the next poll would leave these events lying until then.
             if self.counts().released > released {
@@ -112,10 +145,25 @@ impl Engine {
     }
 }
 
-/// Stops by itself once another instance bears this one's name.
-pub(super) async fn stop_when_superseded(dispatcher: Arc<Dispatcher>, announcer: Arc<Announcer>) {
+/// The task that keeps this instance a member, as the engine sees it.
+pub(super) struct Member {
+    /// Lets it end; dropped, too.
+    pub(super) finish: oneshot::Sender<()>,
+    /// Completes when it has ended.
+    pub(super) ended: oneshot::Receiver<()>,
+}
+
+impl Member {
+    async fn leave(self) {
+        let _ = self.finish.send(());
+        let _ = self.ended.await;
+    }
+}
+
+/// Stops by itself once this instance has no right to go on.
+pub(super) async fn stop_when_told(dispatcher: Arc<Dispatcher>, announcer: Arc<Announcer>) {
     dispatcher.shutdown.draining().await;
-    if dispatcher.shutdown.is_superseded() {
+    if dispatcher.shutdown.reason().is_some() {
         dispatcher.release_queued().await;
         dispatcher.settler.flush().await;
         announcer.announce();
@@ -126,7 +174,7 @@ pub(super) async fn stop_when_superseded(dispatcher: Arc<Dispatcher>, announcer:
 /// Gives back what was not begun, and cuts off what takes longer than the drain timeout.
 async fn drain(dispatcher: Arc<Dispatcher>) {
     dispatcher.release_queued().await;
-    dispatcher.runtime.clock.sleep(dispatcher.config.drain_timeout).await;
+    dispatcher.runtime.clock.sleep(dispatcher.config.drain_timeout()).await;
     dispatcher.shutdown.cut();
 }
 

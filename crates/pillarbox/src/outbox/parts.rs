@@ -1,11 +1,12 @@
 //! The parts of an outbox, and how a topology puts them together.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use tokio::sync::{Mutex, RwLock, mpsc};
+use tokio::sync::{Mutex, RwLock, mpsc, oneshot};
 
-use super::lifecycle::{self, Engine};
+use super::lifecycle::{self, Engine, Member};
 use super::{Outbox, Shared, Store};
 use crate::announcer::Announcer;
 use crate::config::Config;
@@ -14,6 +15,9 @@ use crate::hot::HotPath;
 use crate::interceptor::SharedInterceptor;
 use crate::metrics::Meter;
 use crate::namesake::Namesake;
+use crate::partitions::{
+    Course, Hints, Mailbox, Membership, Message, Reader, ReaderParts, Tenure, listen,
+};
 use crate::poller::{Hands, Poller, PollerHandler, Wake};
 use crate::purge;
 use crate::registry::Registry;
@@ -21,8 +25,8 @@ use crate::retry::RetryPolicy;
 use crate::runtime::{BoxFuture, Runtime};
 use crate::settler::{Settler, SettlerHandle};
 use crate::shutdown::Shutdown;
-use crate::store::{Owner, Token};
-use crate::tx::{AfterCommit, AfterCommitHook};
+use crate::store::{Instance, Owner, Ownership, Token};
+use crate::tx::{AfterCommit, AfterCommitHook, Owned};
 
 /// Which tasks run behind an outbox.
 pub(super) enum Topology {
@@ -45,11 +49,17 @@ pub(super) struct Parts<S: Store> {
     pub(super) in_flight: Arc<InFlight>,
     pub(super) shutdown: Arc<Shutdown>,
     pub(super) wake: Arc<Wake>,
+    /// The store as one whose partitions are owned.
+    pub(super) owners: Option<Arc<dyn Ownership>>,
+    /// Present if they are.
+    pub(super) tenure: Option<Arc<Tenure>>,
+    /// Where the reader is told something; taken when it is started.
+    pub(super) mailbox: Option<(Mailbox, mpsc::UnboundedReceiver<Message>)>,
 }
 
 impl<S: Store> Parts<S> {
     /// Starts the tasks of a topology.
-    pub(super) fn assemble(self, topology: Topology, hook: Option<Arc<dyn AfterCommitHook>>) -> Outbox<S> {
+    pub(super) fn assemble(mut self, topology: Topology, hook: Option<Arc<dyn AfterCommitHook>>) -> Outbox<S> {
         let (alive, tasks) = mpsc::channel(1);
         let settler = (!matches!(topology, Topology::WriterOnly)).then(|| self.start_settler());
         let dispatcher = match (&topology, &settler) {
@@ -57,7 +67,9 @@ impl<S: Store> Parts<S> {
             _ => None,
         };
         let announcer = Arc::new(Announcer::new(self.runtime.clone(), self.store.clone()));
-        let hot = dispatcher.clone().filter(|_| matches!(topology, Topology::Full)).map(|dispatcher| {
+        let is_owned = self.tenure.is_some();
+        let is_hot = matches!(topology, Topology::Full) && !is_owned;
+        let hot = dispatcher.clone().filter(|_| is_hot).map(|dispatcher| {
             let token = Token::from_bits(self.runtime.random.next_u64());
             Arc::new(HotPath::new(dispatcher, token, self.wake.clone(), announcer.clone()))
         });
@@ -65,15 +77,17 @@ impl<S: Store> Parts<S> {
             Topology::OwnHandler(handler) => Some(Hands::Own(handler)),
             _ => dispatcher.clone().map(Hands::Dispatcher),
         };
+        let hands = hands.filter(|_| !is_owned);
         let poller = hands.zip(settler.clone()).map(|(hands, settler)| Arc::new(self.poller(hands, settler)));
+        let hints = Arc::<Hints>::default();
+        let (member, reader) = self.join(dispatcher.as_ref(), settler.as_ref(), &announcer, &hints, &alive);
 
         if let Some(dispatcher) = &dispatcher {
             dispatcher.start(&alive);
         }
-        if let Some(dispatcher) = dispatcher.clone().filter(|_| self.config.name.is_some()) {
-            self.runtime
-                .spawner
-                .spawn("namesake", Box::pin(lifecycle::stop_when_superseded(dispatcher, announcer.clone())));
+        if let Some(dispatcher) = dispatcher.clone() {
+            let task = lifecycle::stop_when_told(dispatcher, announcer.clone());
+            self.runtime.spawner.spawn("stop", Box::pin(task));
         }
         if let Some(hot) = &hot {
             self.spawn("hot path", &alive, Box::pin(hot.clone().run()));
@@ -87,8 +101,9 @@ impl<S: Store> Parts<S> {
             self.spawn("purge", &alive, Box::pin(task));
         }
         let wake = poller.as_ref().map(|_| self.wake.clone());
+        let owned = self.tenure.clone().map(|tenure| Owned { tenure, hints });
         let (runtime, announcing) = (self.runtime.clone(), announcer.clone());
-        let after = AfterCommit { runtime, hot: hot.clone(), wake, announcer: announcing, hook };
+        let after = AfterCommit { runtime, hot: hot.clone(), wake, owned, announcer: announcing, hook };
         let engine = Engine {
             runtime: self.runtime,
             config: self.config,
@@ -100,6 +115,9 @@ impl<S: Store> Parts<S> {
             dispatcher,
             hot,
             poller,
+            reader,
+            tenure: self.tenure,
+            member: Mutex::new(member),
             tasks: Mutex::new(tasks),
         };
         Outbox { shared: Arc::new(Shared { store: self.store, after: Arc::new(after), engine }) }
@@ -115,6 +133,7 @@ impl<S: Store> Parts<S> {
             wake: self.wake.clone(),
             done: self.config.done,
             namesake: self.config.name.is_some().then(|| self.namesake()),
+            reader: self.mailbox.as_ref().map(|(mailbox, _)| mailbox.clone()),
         };
         settler.start(self.config.hot_queue.saturating_add(self.config.cold_queue).min(10_000))
     }
@@ -137,9 +156,78 @@ impl<S: Store> Parts<S> {
             settler: settler.clone(),
             meter: self.meter.clone(),
             shutdown: self.shutdown.clone(),
+            tenure: self.tenure.clone(),
+            busy_since: (0..self.config.workers).map(|_| Default::default()).collect(),
             floor: RwLock::new(()),
             suspects: AtomicUsize::new(0),
         })
+    }
+
+    /// Makes the instance a member and, if partitions are owned, starts their reader.
+    fn join(
+        &mut self,
+        dispatcher: Option<&Arc<Dispatcher>>,
+        settler: Option<&SettlerHandle>,
+        announcer: &Arc<Announcer>,
+        hints: &Arc<Hints>,
+        alive: &mpsc::Sender<()>,
+    ) -> (Option<Member>, Option<Mailbox>) {
+        let (Some(store), Some(settler)) = (self.owners.clone(), settler) else { return (None, None) };
+        let (drained, drains) = mpsc::unbounded_channel();
+        let mailbox = self.mailbox.take();
+        let reader = mailbox.as_ref().map(|(mailbox, _)| mailbox.clone());
+        let tenure = self.tenure.clone().unwrap_or_else(|| Arc::new(Tenure::new(self.runtime.clone())));
+        if let Some((mailbox, dispatcher)) = mailbox.zip(dispatcher) {
+            let parts = ReaderParts {
+                store: store.clone(),
+                runtime: self.runtime.clone(),
+                config: self.config.clone(),
+                dispatcher: dispatcher.clone(),
+                settler: settler.clone(),
+                meter: self.meter.clone(),
+                shutdown: self.shutdown.clone(),
+                tenure: tenure.clone(),
+                hints: hints.clone(),
+                drained,
+            };
+            let reader = Reader::new(parts, self.config.order(), mailbox);
+            self.spawn("reader", alive, Box::pin(reader.run()));
+            let listening = listen(self.store.clone(), hints.clone(), self.shutdown.clone());
+            self.spawn("wake-up", alive, Box::pin(listening));
+        }
+        let (finish, finished) = oneshot::channel();
+        let (ending, ended) = oneshot::channel();
+        let membership = Membership {
+            store,
+            runtime: self.runtime.clone(),
+            instance: self.instance(),
+            heartbeat_every: self.config.heartbeat_every,
+            rebalance_every: self.config.rebalance_every,
+            tenure,
+            shutdown: self.shutdown.clone(),
+            announcer: announcer.clone(),
+            dispatcher: dispatcher.cloned(),
+            reader: reader.clone(),
+            drained: drains,
+            finished,
+            held: BTreeMap::new(),
+            course: Course::default(),
+        };
+        let task = async move {
+            membership.run().await;
+            drop(ending);
+        };
+        self.runtime.spawner.spawn("heartbeat", Box::pin(task));
+        (Some(Member { finish, ended }), reader)
+    }
+
+    fn instance(&self) -> Instance {
+        Instance {
+            owner: self.owner.clone(),
+            is_named: self.config.name.is_some(),
+            mode: self.config.mode(),
+            live_for: self.config.silent_after,
+        }
     }
 
     fn poller(&self, hands: Hands, settler: SettlerHandle) -> Poller {

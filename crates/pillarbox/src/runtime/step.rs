@@ -49,3 +49,54 @@ impl<T: Send + 'static> Drop for Step<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::runtime::Runtime;
+
+    fn step<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Pin<Box<Step<T>>> {
+        Box::pin(Step::new("test", Box::pin(work), Runtime::tokio().spawner))
+    }
+
+    async fn poll_once<T: Send + 'static>(step: &mut Pin<Box<Step<T>>>) -> Poll<Option<T>> {
+        std::future::poll_fn(|context| Poll::Ready(step.as_mut().poll(context))).await
+    }
+
+    /// W5: a caller that gives up after the first wait does not stop the work, nor what follows it.
+    #[tokio::test]
+    async fn dropped_step_runs_to_its_end() {
+        let (go, gone) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel();
+        let mut step = step(async move {
+            gone.await.unwrap();
+            end.send("ended").unwrap();
+        });
+
+        assert!(poll_once(&mut step).await.is_pending());
+        drop(step);
+        go.send(()).unwrap();
+
+        assert_eq!(ended.await, Ok("ended"));
+    }
+
+    /// W5: work that nobody ever waited for does not begin.
+    #[tokio::test]
+    async fn unpolled_step_does_nothing() {
+        let (end, ended) = oneshot::channel::<()>();
+
+        drop(step(async move { end.send(()) }));
+
+        assert!(ended.await.is_err());
+    }
+
+    /// D9: a panic of the work is an answer.
+    #[tokio::test]
+    async fn panic_is_an_answer() {
+        let mut step = step(async { assert!(std::hint::black_box(false), "seventeen") });
+
+        assert_eq!(poll_once(&mut step).await, Poll::Ready(None));
+    }
+}

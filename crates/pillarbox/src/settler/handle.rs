@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::partitions::{Mailbox, Message};
 use crate::store::{Lease, Outcome, Settlement};
 
 /// Where outcomes are handed in.
@@ -12,6 +13,8 @@ use crate::store::{Lease, Outcome, Settlement};
 pub(crate) struct SettlerHandle {
     pub(super) entries: mpsc::Sender<Entry>,
     pub(super) state: Arc<SettlerState>,
+    /// The reader of owned partitions, which decides what follows from an outcome.
+    pub(super) reader: Option<Mailbox>,
 }
 
 #[derive(Default)]
@@ -62,8 +65,16 @@ impl Unrecorded {
 }
 
 impl SettlerHandle {
-    /// Hands in an outcome; waits while the settler is behind.
+    /// Hands in the outcome of a delivery; waits while the settler is behind.
     pub(crate) async fn settle(&self, event_id: &str, lease: Lease, outcome: Outcome) {
+        match self.reader.as_ref().filter(|_| lease.token.partition().is_some()) {
+            Some(reader) => reader.tell(Message::Ended { event_id: event_id.to_owned(), lease, outcome }),
+            None => self.record(event_id, lease, outcome).await,
+        }
+    }
+
+    /// Hands in an outcome that is to be recorded as it is.
+    pub(crate) async fn record(&self, event_id: &str, lease: Lease, outcome: Outcome) {
         let settlement = Settlement { lease, outcome };
         let unrecorded = Unrecorded { event_id: event_id.to_owned(), settlement, is_repeat: false };
         // The settler is gone only when the process is.
@@ -72,6 +83,12 @@ impl SettlerHandle {
 
     /// Waits until everything that was handed in before is recorded, but for rows that somebody else has locked.
     pub(crate) async fn flush(&self) {
+        if let Some(reader) = &self.reader {
+            let (passed, done) = oneshot::channel();
+            reader.tell(Message::Barrier(passed));
+            // What it was told before is handed in now, or it has ended.
+            let _ = done.await;
+        }
         let (flushed, done) = oneshot::channel();
         if self.entries.send(Entry::Flush(flushed)).await.is_ok() {
             let _ = done.await;

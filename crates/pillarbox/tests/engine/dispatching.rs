@@ -299,3 +299,69 @@ async fn suspect_that_lost_its_lease_comes_again() {
     rest.sort();
     assert_eq!(rest, ["order-2", "suspect"]);
 }
+
+/// An error that fails, or panics, when somebody wants to read it.
+#[derive(Debug)]
+struct Unreadable {
+    panics: bool,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        assert!(!self.panics, "unreadable");
+        Err(std::fmt::Error)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// D9, T2: an error that cannot be shown is a failed attempt like any other, and its worker goes on.
+#[tokio::test(start_paused = true)]
+async fn error_without_a_text_costs_an_attempt_and_no_worker() {
+    for panics in [false, true] {
+        let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+        let listener = seen.answering(move |delivery| match delivery.id() {
+            "order-1" => Err(ListenerError::new(Unreadable { panics })),
+            _ => Ok(()),
+        });
+        let outbox = stage.outbox().workers(1).on("OrderPlaced", listener).start().unwrap();
+
+        write_all(&outbox, &orders(2)).await;
+        stage.quiet().await;
+
+        assert_eq!(stage.status("order-2").await, Status::Done);
+        let row = stage.row("order-1").await;
+        assert_eq!(row.attempts, 1);
+        assert!(row.last_error.unwrap().contains("cannot be shown"));
+    }
+}
+
+/// Panics when it is dropped before its end.
+struct Fragile;
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+/// D9: a listener that panics over being cancelled has failed, and its worker goes on.
+#[tokio::test(start_paused = true)]
+async fn listener_that_panics_when_it_is_cancelled_costs_no_worker() {
+    let stage = Stage::set();
+    let listener = |delivery: Delivery| async move {
+        if delivery.id() == "order-1" {
+            let fragile = Fragile;
+            std::future::pending::<()>().await;
+            std::mem::forget(fragile);
+        }
+        Ok::<_, ListenerError>(())
+    };
+    let outbox = stage.outbox().workers(1).on("OrderPlaced", listener).start().unwrap();
+
+    write_all(&outbox, &orders(2)).await;
+    stage.pass(31 * SECOND).await;
+
+    assert_eq!(stage.status("order-2").await, Status::Done);
+    assert_eq!(stage.row("order-1").await.attempts, 1);
+}

@@ -15,6 +15,7 @@ mod metrics;
 mod namesakes;
 mod operating;
 mod outages;
+mod owning;
 mod polling;
 mod registries;
 mod retrying;

@@ -1,7 +1,7 @@
 //! Two live instances under one name.
 
 use pillarbox::store::Status;
-use pillarbox::{Delivery, MemoryStore, Outbox};
+use pillarbox::{Delivery, MemoryStore, Outbox, Stopped};
 use pillarbox_testkit::acceptance::{Counter, Desk};
 use tracing::Level;
 
@@ -28,7 +28,7 @@ async fn older_namesake_stops_when_it_settles() {
     assert_eq!(seen.ids(), ["order-1"], "the younger takes over what the older held");
     let logs = Logs::collect();
     call.succeed();
-    older.run(std::future::pending()).await;
+    assert_eq!(older.run(std::future::pending()).await, Err(Stopped::Superseded));
 
     let errors = logs.at(Level::ERROR);
     assert!(errors[0].starts_with("another instance was started under this name"), "{errors:?}");
@@ -49,7 +49,7 @@ async fn older_namesake_without_losses_stops_too() {
     stage.pass(2 * SECOND).await;
 
     write(&older, placed("order-1")).await;
-    older.superseded().await;
+    assert_eq!(older.stopped().await, Stopped::Superseded);
     write(&older, placed("order-2")).await;
     stage.pass(HOUR).await;
 

@@ -1,5 +1,6 @@
 //! Stopping is not a failure.
 
+use std::future::Future;
 use std::sync::atomic::Ordering;
 
 use pillarbox::store::Status;
@@ -209,9 +210,43 @@ async fn run_ends_with_its_argument() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
     let outbox = stage.outbox().on("OrderPlaced", seen.listener()).start().unwrap();
 
-    outbox.run(stage.pass(60 * SECOND)).await;
+    outbox.run(stage.pass(60 * SECOND)).await.unwrap();
     write(&outbox, placed("order-1")).await;
     stage.pass(60 * SECOND).await;
 
     assert_eq!((seen.len(), stage.now() >= 120 * SECOND), (0, true));
+}
+
+/// D8: a hook that hangs after a delivery does not keep its outcome from being recorded.
+#[tokio::test(start_paused = true)]
+async fn hanging_hook_does_not_hide_a_delivery() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let hanging = pillarbox::after(|_: Delivery, _: Option<String>| std::future::pending());
+    let outbox = stage.outbox().interceptor(hanging).on("OrderPlaced", seen.listener()).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    stage.quiet().await;
+    assert_eq!(seen.ids(), ["order-1"]);
+
+    outbox.close().await;
+
+    assert_eq!(stage.status("order-1").await, Status::Done);
+}
+
+/// D8: a close that nobody waits for gives back all the same what was not begun.
+#[tokio::test(start_paused = true)]
+async fn dropped_close_gives_everything_back() {
+    let (stage, (listener, mut desk)) = (Stage::set(), Desk::open());
+    let outbox = stage.outbox().on("OrderPlaced", listener).workers(1).start().unwrap();
+    write_all(&outbox, &orders(100)).await;
+    let running = desk.next().await;
+
+    let mut closing = Box::pin(outbox.close());
+    let begun = std::future::poll_fn(|context| std::task::Poll::Ready(closing.as_mut().poll(context).is_ready()));
+    assert!(!begun.await);
+    drop(closing);
+    stage.quiet().await;
+    running.succeed();
+    stage.quiet().await;
+
+    assert_eq!((outbox.counts().done, outbox.counts().released), (1, 99));
 }

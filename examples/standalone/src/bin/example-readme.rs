@@ -32,6 +32,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     outbox.write(&mut tx, OrderPlaced { id }).await?;
     tx.commit().await?;
 
-    outbox.run(tokio::time::sleep(std::time::Duration::from_millis(500))).await;
+    outbox.run(tokio::time::sleep(std::time::Duration::from_millis(500))).await?;
     Ok(())
 }

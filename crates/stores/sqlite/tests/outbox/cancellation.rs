@@ -129,12 +129,17 @@ async fn cancelled_commit_is_carried_through() {
 
     cut_everywhere(&outbox, "commit", async |polls| {
         let order = format!("commit-{polls}");
+        let (called, call) = tokio::sync::oneshot::channel();
         let mut tx = outbox.begin().await.unwrap();
         outbox.write(&mut tx, placed(&order)).await.unwrap();
+        tx.after_commit(move || drop(called.send(())));
+        let before = outbox.counts().hot_enqueued;
         let committed = cut_after(polls, tx.commit()).await.is_some();
-        assert_usable(&outbox, &format!("{order}-settled")).await;
 
-        assert_eq!(stage.status(&order).await.is_some(), polls > 0, "dropped unpolled, it rolls back");
+        assert_eq!(call.await.is_ok(), polls > 0, "dropped unpolled, it rolls back");
+        assert_eq!(outbox.counts().hot_enqueued - before, u64::from(polls > 0), "it goes out from memory");
+        assert_usable(&outbox, &format!("{order}-settled")).await;
+        assert_eq!(stage.status(&order).await.is_some(), polls > 0);
         committed
     })
     .await;

@@ -74,5 +74,5 @@ async fn relays_if_told_to() {
     outbox.poll().await.unwrap();
     println!("relay: ready");
 
-    outbox.run(std::future::pending()).await;
+    outbox.run(std::future::pending()).await.expect("nobody stops it");
 }

@@ -1,0 +1,266 @@
+//! Being a member: the heartbeat, the share of the partitions, and giving them back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Mailbox, Message, Tenure};
+use crate::announcer::Announcer;
+use crate::dispatcher::Dispatcher;
+use crate::mutant::mutant;
+use crate::runtime::Runtime;
+use crate::shares::share_of;
+use crate::shutdown::{Shutdown, Stopped};
+use crate::store::{Floor, Holding, Instance, Member, Ownership, Pulse, StoreError};
+
+/// Pause after a call that failed.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The task that keeps an instance alive in the eyes of the others. Nothing that delivers can delay it.
+pub(crate) struct Membership {
+    pub(crate) store: Arc<dyn Ownership>,
+    pub(crate) runtime: Runtime,
+    pub(crate) instance: Instance,
+    pub(crate) heartbeat_every: Duration,
+    pub(crate) rebalance_every: Duration,
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) shutdown: Arc<Shutdown>,
+    pub(crate) announcer: Arc<Announcer>,
+    /// Whose deliveries may hang.
+    pub(crate) dispatcher: Option<Arc<Dispatcher>>,
+    /// The reader, if partitions are owned.
+    pub(crate) reader: Option<Mailbox>,
+    /// Partitions in which nothing is in flight any more; it ends with the reader.
+    pub(crate) drained: mpsc::UnboundedReceiver<Floor>,
+    /// Completes when everything else has ended.
+    pub(crate) finished: oneshot::Receiver<()>,
+    pub(crate) held: BTreeMap<u8, Held>,
+    pub(crate) course: Course,
+}
+
+/// A partition that is held.
+pub(crate) struct Held {
+    holding: Holding,
+    is_draining: bool,
+}
+
+/// What one heartbeat leaves for the next.
+#[derive(Default)]
+pub(crate) struct Course {
+    next_beat: Duration,
+    last_rebalance: Option<Duration>,
+    /// The last heartbeat failed: a failover may have taken numbers back.
+    after_outage: bool,
+    /// The deliveries of this instance hang, and that was said.
+    hangs: bool,
+    /// Drained, and not given back yet.
+    giving_back: Vec<Floor>,
+}
+
+impl Membership {
+    /// Beats until the instance has nothing more to do.
+    pub(crate) async fn run(mut self) {
+        if !self.join().await {
+            return;
+        }
+        let mut is_read = self.reader.is_some();
+        loop {
+            let pause = self.course.next_beat.saturating_sub(self.runtime.clock.now());
+            tokio::select! {
+                biased;
+                drained = self.drained.recv(), if is_read => match drained {
+                    Some(floor) => self.drained(floor).await,
+                    None => is_read = false,
+                },
+                _ = &mut self.finished, if !is_read => break,
+                () = self.runtime.clock.sleep(pause) => self.beat().await,
+            }
+        }
+        self.give_back().await;
+        if let Err(error) = self.store.leave(&self.instance.owner).await {
+            tracing::warn!(%error, "the list of instances could not be told; this one is struck off after a silence");
+        }
+    }
+
+    /// Tries until the instance is a member; false if it is refused or stopped before.
+    async fn join(&mut self) -> bool {
+        loop {
+            let began = self.runtime.clock.now();
+            match self.store.join(&self.instance).await {
+                Ok(holdings) => {
+                    self.tenure.renew(began + self.instance.live_for);
+                    holdings.into_iter().for_each(|holding| self.begin(holding));
+                    return true;
+                }
+                Err(StoreError::Config(reason)) => {
+                    self.stop(Stopped::Refused(reason));
+                    return false;
+                }
+                Err(error) => tracing::error!(%error, "this instance could not join; trying again"),
+            }
+            tokio::select! {
+                biased;
+                () = self.shutdown.draining() => return false,
+                () = self.runtime.clock.sleep(PAUSE.min(self.heartbeat_every)) => {}
+            }
+        }
+    }
+
+    async fn beat(&mut self) {
+        let began = self.runtime.clock.now();
+        self.course.next_beat = began + self.heartbeat_every;
+        if self.shutdown.reason().is_some() || self.hangs() {
+            return;
+        }
+        self.give_back().await;
+        let floors = if self.course.after_outage { Vec::new() } else { self.tenure.floors() };
+        match self.store.beat(&self.instance, &floors).await {
+            Ok(Pulse { is_replaced: true, .. }) => self.stop(Stopped::Superseded),
+            Ok(pulse) => {
+                self.tenure.renew(began + self.instance.live_for);
+                self.compare(&pulse.held);
+                self.course.after_outage = false;
+                if self.reader.is_some() && !self.shutdown.is_draining() {
+                    self.take_share(&pulse.members).await;
+                }
+            }
+            Err(StoreError::Config(reason)) => self.stop(Stopped::Refused(reason)),
+            Err(error) => {
+                tracing::error!(%error, "the heartbeat failed; trying again");
+                self.course.after_outage = true;
+                self.course.next_beat = self.runtime.clock.now() + PAUSE.min(self.heartbeat_every);
+            }
+        }
+    }
+
+    /// Whether a delivery has not ended though its time is over: then others take the partitions when the leases end,
+    /// for nobody knows whether it ever will. Rows that were taken one by one have leases of their own.
+    fn hangs(&mut self) -> bool {
+        let hangs =
+            self.reader.is_some() && self.dispatcher.as_ref().is_some_and(|dispatcher| dispatcher.hangs());
+        if hangs && !self.course.hangs {
+            tracing::error!("a delivery does not end though its time is over; the partitions are left to others");
+        }
+        self.course.hangs = hangs;
+        hangs
+    }
+
+    /// Tells the reader what is different from what it knows.
+    fn compare(&mut self, pulse: &[Holding]) {
+        let is_held = |partition: &u8| pulse.iter().any(|holding| holding.partition == *partition);
+        let lost: Vec<u8> = self.held.keys().copied().filter(|partition| !is_held(partition)).collect();
+        for partition in lost {
+            tracing::warn!(partition, "this partition has passed to another instance");
+            self.lose(partition);
+        }
+        for holding in pulse {
+            match self.held.get_mut(&holding.partition) {
+                Some(held) if held.holding.epoch == holding.epoch => {
+                    let is_absolved = held.holding.crashes > 0 && holding.crashes == 0;
+                    held.holding = *holding;
+                    if self.course.after_outage && !held.is_draining {
+                        self.begin(*holding);
+                    } else if is_absolved {
+                        self.tell(Message::Absolve(holding.partition));
+                    }
+                }
+                _ => self.begin(*holding),
+            }
+        }
+    }
+
+    /// Acquires what of the share is free, and now and then lets go of what is not in it.
+    async fn take_share(&mut self, members: &[Member]) {
+        let names: Vec<&str> = members.iter().map(|member| member.owner.name()).collect();
+        let share = share_of(self.instance.owner.name(), &names);
+        let wanted: Vec<u8> =
+            share.iter().copied().filter(|partition| !self.held.contains_key(partition)).collect();
+        if !wanted.is_empty() {
+            match self.store.acquire(&self.instance, &wanted).await {
+                Ok(given) => given.into_iter().for_each(|holding| {
+                    if !self.held.contains_key(&holding.partition) {
+                        self.begin(holding);
+                    }
+                }),
+                Err(error) => tracing::error!(%error, "partitions could not be acquired; trying again"),
+            }
+        }
+        let now = self.runtime.clock.now();
+        let is_time = |last: Duration| now.saturating_sub(last) >= self.rebalance_every;
+        if self.course.last_rebalance.is_none_or(is_time) {
+            self.course.last_rebalance = Some(now);
+            self.drain_all_but(&share);
+        }
+    }
+
+    /// Lets what is not in the share come to its end, so that it can be given back.
+    fn drain_all_but(&mut self, share: &[u8]) {
+        let mut surplus = Vec::new();
+        for (partition, held) in &mut self.held {
+            if !share.contains(partition) && !held.is_draining {
+                held.is_draining = true;
+                surplus.push(*partition);
+            }
+        }
+        for partition in surplus {
+            if mutant!(HandOverWithoutDrain) {
+                self.course.giving_back.extend(self.tenure.floors().into_iter().filter(|floor| floor.partition == partition));
+            }
+            self.tell(Message::Drain(partition));
+        }
+    }
+
+    /// Nothing of a partition is in flight any more.
+    async fn drained(&mut self, floor: Floor) {
+        self.course.giving_back.push(floor);
+        while let Ok(floor) = self.drained.try_recv() {
+            self.course.giving_back.push(floor);
+        }
+        self.give_back().await;
+    }
+
+    /// Gives back what is drained; what fails is tried again with the next heartbeat.
+    async fn give_back(&mut self) {
+        if self.course.giving_back.is_empty() {
+            return;
+        }
+        match self.store.release(&self.instance.owner, &self.course.giving_back).await {
+            Ok(()) => {
+                for floor in std::mem::take(&mut self.course.giving_back) {
+                    self.held.remove(&floor.partition);
+                }
+                // Those who wait for these partitions wait for their next heartbeat, and events for nothing.
+                self.announcer.announce();
+            }
+            Err(error) => tracing::error!(%error, "partitions could not be given back; trying again"),
+        }
+    }
+
+    fn begin(&mut self, holding: Holding) {
+        self.held.insert(holding.partition, Held { holding, is_draining: false });
+        self.tell(Message::Begin(holding));
+    }
+
+    fn lose(&mut self, partition: u8) {
+        self.held.remove(&partition);
+        self.course.giving_back.retain(|floor| floor.partition != partition);
+        self.tell(Message::Lose(partition));
+    }
+
+    fn tell(&self, message: Message) {
+        if let Some(reader) = &self.reader {
+            reader.tell(message);
+        }
+    }
+
+    /// This instance has no right to go on.
+    fn stop(&mut self, reason: Stopped) {
+        tracing::error!(%reason, owner = %self.instance.owner, "this instance stops");
+        for partition in std::mem::take(&mut self.held).into_keys() {
+            self.tell(Message::Lose(partition));
+        }
+        self.shutdown.stop(reason);
+    }
+}

@@ -1,0 +1,233 @@
+//! The reader: what the poller is for claims, for owned partitions.
+
+mod hand_on;
+mod reads;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use self::reads::Closed;
+use self::wanted::Wanted;
+use super::{Hints, Mailbox, Message, Tenure};
+use crate::config::Config;
+use crate::dispatcher::Dispatcher;
+use crate::lanes::{Lanes, Limits, Order};
+use crate::metrics::Meter;
+use crate::runtime::Runtime;
+use crate::settler::SettlerHandle;
+use crate::shutdown::Shutdown;
+use crate::store::{Floor, Holding, Ownership, StoreError};
+
+/// What the reader works with.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<dyn Ownership>,
+    pub(crate) runtime: Runtime,
+    pub(crate) config: Config,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) settler: SettlerHandle,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) shutdown: Arc<Shutdown>,
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) hints: Arc<Hints>,
+    /// Where it reports partitions in which nothing is in flight any more.
+    pub(crate) drained: mpsc::UnboundedSender<Floor>,
+}
+
+/// Reads owned partitions, keeps their order by the lanes, and hands on what runs.
+pub(crate) struct Reader {
+    parts: Parts,
+    mailbox: Mailbox,
+    messages: mpsc::UnboundedReceiver<Message>,
+    lanes: Lanes,
+    /// What the lanes know.
+    owned: BTreeSet<u8>,
+    /// Held, but which of their keys are blocked is not known yet.
+    beginning: BTreeMap<u8, Holding>,
+    /// To be begun anew once nothing of them is in flight.
+    anew: BTreeMap<u8, Holding>,
+    /// To be given back once nothing of them is in flight.
+    leaving: BTreeSet<u8>,
+    wanted: Wanted,
+    closed: Closed,
+    polls: Vec<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        parts: Parts,
+        order: Order,
+        (mailbox, messages): (Mailbox, mpsc::UnboundedReceiver<Message>),
+    ) -> Self {
+        let events = parts.config.cold_queue;
+        let limits = Limits { events, of_key: parts.config.run_events.min(events) };
+        Self {
+            lanes: Lanes::new(order, limits),
+            wanted: Wanted::new(parts.runtime.clock.now()),
+            closed: Closed::default(),
+            parts,
+            mailbox,
+            messages,
+            owned: BTreeSet::new(),
+            beginning: BTreeMap::new(),
+            anew: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            polls: Vec::new(),
+        }
+    }
+
+    /// Reads until the shutdown has begun and nothing is in flight any more.
+    pub(crate) async fn run(mut self) {
+        let shutdown = self.parts.shutdown.clone();
+        while !shutdown.is_draining() {
+            self.begin_reads();
+            self.answer_polls();
+            let pause = self.pause();
+            tokio::select! {
+                biased;
+                message = self.messages.recv() => self.take_in(message).await,
+                () = shutdown.draining() => {}
+                () = self.parts.hints.given() => {}
+                () = self.parts.runtime.clock.sleep(pause) => {}
+            }
+        }
+        self.close().await;
+    }
+
+    /// Lets what runs come to its end, and gives all partitions back; what does not end in time is left behind.
+    async fn close(&mut self) {
+        for partition in std::mem::take(&mut self.beginning).into_keys().chain(self.owned.clone()) {
+            self.drain(partition);
+        }
+        let shutdown = self.parts.shutdown.clone();
+        let (clock, grace) = (self.parts.runtime.clock.clone(), self.parts.config.margin / 2);
+        let mut too_late = std::pin::pin!(async move {
+            shutdown.over().await;
+            clock.sleep(grace).await;
+        });
+        self.let_go_of_empty();
+        while !self.owned.is_empty() {
+            tokio::select! {
+                biased;
+                message = self.messages.recv() => self.take_in(message).await,
+                () = &mut too_late => return,
+            }
+        }
+    }
+
+    /// Takes in a message, and all that have come with it.
+    async fn take_in(&mut self, message: Option<Message>) {
+        let mut next = message;
+        while let Some(message) = next {
+            self.hear(message).await;
+            next = self.messages.try_recv().ok();
+        }
+        self.let_go_of_empty();
+    }
+
+    async fn hear(&mut self, message: Message) {
+        match message {
+            Message::Begin(holding) => self.begin(holding),
+            Message::Lose(partition) => self.lose(partition),
+            Message::Drain(partition) => self.drain(partition),
+            Message::Absolve(partition) => self.lanes.absolve(partition),
+            Message::Ended { event_id, lease, outcome } => {
+                let steps = self.lanes.ended(&event_id, lease, outcome);
+                self.follow(steps).await;
+            }
+            Message::Recorded { lease, is_applied } => {
+                let steps = self.lanes.recorded(lease, is_applied);
+                self.follow(steps).await;
+            }
+            Message::Barrier(passed) => {
+                // Nobody may be waiting any more.
+                let _ = passed.send(());
+            }
+            Message::Poll(reply) => {
+                self.wanted.look_at_everything(self.parts.runtime.clock.now());
+                self.polls.push(reply);
+            }
+            Message::Came(answer) => self.came(answer).await,
+        }
+    }
+
+    /// A partition is held.
+    fn begin(&mut self, holding: Holding) {
+        let partition = holding.partition;
+        self.leaving.remove(&partition);
+        self.beginning.remove(&partition);
+        match self.lanes.floor(partition) {
+            // What runs is not read a second time: it comes to its end first.
+            Some(floor) if floor.epoch == holding.epoch => {
+                self.lanes.drain(partition);
+                self.anew.insert(partition, holding);
+            }
+            _ => {
+                self.lose(partition);
+                self.beginning.insert(partition, holding);
+            }
+        }
+    }
+
+    fn lose(&mut self, partition: u8) {
+        self.beginning.remove(&partition);
+        self.anew.remove(&partition);
+        self.leaving.remove(&partition);
+        self.owned.remove(&partition);
+        self.wanted.forget(partition);
+        self.lanes.lose(partition);
+        self.parts.tenure.forget(partition);
+    }
+
+    /// A partition is to be given back.
+    fn drain(&mut self, partition: u8) {
+        let unread = self.beginning.remove(&partition).or_else(|| self.anew.remove(&partition));
+        if self.owned.contains(&partition) {
+            self.lanes.drain(partition);
+            self.leaving.insert(partition);
+        } else if let Some(Holding { epoch, floor, .. }) = unread {
+            self.report(Floor { partition, epoch, floor });
+        }
+    }
+
+    /// Gives back, or begins anew, what has nothing in flight any more.
+    fn let_go_of_empty(&mut self) {
+        let empty: Vec<u8> = self.leaving.iter().chain(self.anew.keys()).copied().collect();
+        for partition in empty {
+            if !self.lanes.is_empty(partition) {
+                continue;
+            }
+            let floor = self.lanes.floor(partition);
+            let is_leaving = self.leaving.contains(&partition);
+            let anew = self.anew.remove(&partition);
+            self.lose(partition);
+            match anew.filter(|_| !is_leaving) {
+                Some(holding) => drop(self.beginning.insert(partition, holding)),
+                None => floor.into_iter().for_each(|floor| self.report(floor)),
+            }
+        }
+    }
+
+    fn report(&self, floor: Floor) {
+        // The membership is gone only when the process is.
+        let _ = self.parts.drained.send(floor);
+    }
+
+    /// Says that everything was looked at, to those who wait for it.
+    fn answer_polls(&mut self) {
+        if self.wanted.is_idle(self.parts.runtime.clock.now()) && self.beginning.is_empty() {
+            for reply in self.polls.drain(..) {
+                let _ = reply.send(Ok(()));
+            }
+        }
+    }
+
+    /// How long there is nothing to do if nobody says anything.
+    fn pause(&self) -> Duration {
+        let now = self.parts.runtime.clock.now();
+        self.wanted.next_time().saturating_sub(now)
+    }
+}

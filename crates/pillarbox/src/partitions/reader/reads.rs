@@ -1,0 +1,343 @@
+//! Asking the database, and what becomes of its answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::{Answer, Message};
+use super::Reader;
+use crate::dispatcher::CatchPanic;
+use crate::lanes::{Read, Step};
+use crate::metrics::add;
+use crate::partition_of;
+use crate::runtime::BoxFuture;
+use crate::store::{Blocked, Due, Fetched, Holding, Ownership, StoreError};
+
+/// Pause after an error.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How old the closed number may be when a read of fresh events begins: the older it is, the more of what is done lies
+/// between the floor and what is pending.
+const CLOSED_FOR: Duration = Duration::from_millis(100);
+/// Looking below the floors takes one part of so many of the time, and is not done more often than this.
+const SWEEP_SHARE: u32 = 100;
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// How many events below its floor are brought of a partition at once.
+const SWEEP_LIMIT: usize = 16;
+
+/// What is known of the closed number.
+#[derive(Default)]
+pub(super) struct Closed {
+    number: i64,
+    asked_at: Option<Duration>,
+}
+
+impl Reader {
+    /// Begins all reads that are wanted and possible now.
+    pub(super) fn begin_reads(&mut self) {
+        let now = self.parts.runtime.clock.now();
+        self.wanted.note(self.parts.hints.take(), &self.owned);
+        if now < self.wanted.trouble_until || self.parts.tenure.left() < self.parts.config.margin {
+            return;
+        }
+        while let Some(read) = self.lanes.key() {
+            self.ask("aside of a key", move |store| {
+                Box::pin(async move {
+                    let key = read.key().unwrap_or_default().to_owned();
+                    let came = match read.visits().first() {
+                        Some(visit) => safely(store.aside_of(visit, &key, read.limit())).await,
+                        None => Ok(Vec::new()),
+                    };
+                    Answer::Key(read, came)
+                })
+            });
+        }
+        if !self.wanted.is_reading {
+            self.wanted.is_reading = self.begin_large_read(now);
+        }
+    }
+
+    /// Begins the most urgent read of many partitions; false if none is to be done.
+    fn begin_large_read(&mut self, now: Duration) -> bool {
+        let owned: Vec<u8> = self.owned.iter().copied().collect();
+        if self.wanted.all_at <= now {
+            self.wanted.all_at = now + self.parts.config.poll_every;
+            self.wanted.due_at = now;
+            self.wanted.hinted.extend(&owned);
+        }
+        self.begin_blocked() || self.begin_due(&owned, now) || self.begin_parked(&owned, now)
+            || self.begin_sweep(&owned, now)
+            || self.begin_fresh(now)
+    }
+
+    /// Which keys are blocked in partitions that are new here.
+    fn begin_blocked(&mut self) -> bool {
+        if self.beginning.is_empty() {
+            return false;
+        }
+        let holdings: Vec<Holding> = self.beginning.values().copied().collect();
+        self.ask("blocked", move |store| {
+            Box::pin(async move {
+                let partitions: Vec<u8> = holdings.iter().map(|holding| holding.partition).collect();
+                let came = safely(store.blocked(&partitions)).await;
+                Answer::Blocked(holdings, came)
+            })
+        });
+        true
+    }
+
+    fn begin_due(&mut self, owned: &[u8], now: Duration) -> bool {
+        if self.wanted.due_at > now {
+            return false;
+        }
+        let Some(read) = self.lanes.due(owned) else {
+            self.wanted.due_at = now + PAUSE;
+            return false;
+        };
+        self.wanted.due_at = now + self.parts.config.poll_every;
+        self.ask("due", move |store| {
+            Box::pin(async move {
+                let came = safely(store.due(read.visits(), read.limit())).await;
+                Answer::Due(read, came)
+            })
+        });
+        true
+    }
+
+    fn begin_parked(&mut self, owned: &[u8], now: Duration) -> bool {
+        if self.wanted.parked_at > now {
+            return false;
+        }
+        self.wanted.parked_at = now + self.parts.config.poll_every;
+        let Some(read) = self.lanes.parked(owned) else { return false };
+        self.ask("parked", move |store| {
+            Box::pin(async move {
+                let partitions: Vec<u8> = read.visits().iter().map(|visit| visit.partition).collect();
+                let came = safely(store.blocked(&partitions)).await;
+                Answer::Parked(read, came)
+            })
+        });
+        true
+    }
+
+    fn begin_sweep(&mut self, owned: &[u8], now: Duration) -> bool {
+        if self.wanted.sweep_at > now {
+            return false;
+        }
+        self.wanted.sweep_at = now + SWEEP_EVERY;
+        let Some(read) = self.lanes.below(owned) else { return false };
+        let clock = self.parts.runtime.clock.clone();
+        self.ask("below", move |store| {
+            Box::pin(async move {
+                let came = safely(store.below(read.visits(), read.limit().min(SWEEP_LIMIT))).await;
+                Answer::Below(read, clock.now().saturating_sub(now), came)
+            })
+        });
+        true
+    }
+
+    /// Fresh events, after the closed number if that is old.
+    fn begin_fresh(&mut self, now: Duration) -> bool {
+        let room = self.lanes.room();
+        if !self.wanted.has_fresh() || room < self.parts.config.worthwhile_room() {
+            return false;
+        }
+        if self.closed.asked_at.is_none_or(|asked_at| now.saturating_sub(asked_at) >= CLOSED_FOR) {
+            self.closed.asked_at = Some(now);
+            self.ask("closed", |store| Box::pin(async move { Answer::Closed(safely(store.closed()).await) }));
+            return true;
+        }
+        let partitions = self.wanted.visits(room);
+        let Some(read) = self.lanes.fresh(&partitions, self.closed.number) else { return false };
+        for visit in read.visits() {
+            self.wanted.hinted.remove(&visit.partition);
+        }
+        add(&self.parts.meter.takes, 1);
+        self.ask("fetch", move |store| {
+            Box::pin(async move {
+                let came = safely(store.fetch(read.visits(), read.limit())).await;
+                Answer::Fresh(read, came)
+            })
+        });
+        true
+    }
+
+    /// Lets the database be asked in a task of its own, whose answer comes as a message.
+    fn ask<F>(&self, name: &'static str, question: F)
+    where
+        F: FnOnce(Arc<dyn Ownership>) -> BoxFuture<'static, Answer> + Send + 'static,
+    {
+        let (store, mailbox) = (self.parts.store.clone(), self.mailbox.clone());
+        let step = async move { mailbox.tell(Message::Came(question(store).await)) };
+        self.parts.runtime.spawner.spawn(name, Box::pin(step));
+    }
+
+    /// Takes in what the database has answered.
+    pub(super) async fn came(&mut self, answer: Answer) {
+        if !matches!(answer, Answer::Key(..) | Answer::Started(..)) {
+            self.wanted.is_reading = false;
+        }
+        let steps = match answer {
+            Answer::Closed(came) => {
+                match came {
+                    Ok(number) => self.closed.number = number,
+                    Err(error) => {
+                        self.closed.asked_at = None;
+                        self.in_trouble(&error);
+                    }
+                }
+                Vec::new()
+            }
+            Answer::Blocked(holdings, came) => self.known(&holdings, came),
+            Answer::Fresh(read, came) => self.fresh_came(read, came),
+            Answer::Below(read, took, came) => self.below_came(read, took, came),
+            Answer::Due(read, came) => self.due_came(read, came),
+            Answer::Key(read, came) => self.answered(read, came),
+            Answer::Parked(read, came) => match came {
+                Ok(blocked) => self.lanes.answer_blocked(read, &blocked),
+                Err(error) => self.failed(read, &error),
+            },
+            Answer::Started(taken, counted) => return self.started(*taken, counted).await,
+        };
+        self.follow(steps).await;
+    }
+
+    /// What is blocked in new partitions is known: they are read from now on.
+    fn known(&mut self, holdings: &[Holding], came: Result<Vec<Blocked>, StoreError>) -> Vec<Step> {
+        let blocked = match came {
+            Ok(blocked) => blocked,
+            Err(error) => {
+                self.in_trouble(&error);
+                return Vec::new();
+            }
+        };
+        for holding in holdings {
+            let partition = holding.partition;
+            if self.beginning.get(&partition) != Some(holding) {
+                continue;
+            }
+            self.beginning.remove(&partition);
+            self.lanes.take_over(holding, &blocked);
+            self.owned.insert(partition);
+            self.wanted.hinted.insert(partition);
+            self.note_floor(partition);
+        }
+        self.wanted.due_at = self.parts.runtime.clock.now();
+        Vec::new()
+    }
+
+    fn fresh_came(&mut self, read: Read, came: Result<Vec<Fetched>, StoreError>) -> Vec<Step> {
+        let partitions: Vec<u8> = read.visits().iter().map(|visit| visit.partition).collect();
+        if let Ok(events) = &came {
+            let mut brought: BTreeMap<u8, usize> = BTreeMap::new();
+            for fetched in events {
+                if let Some((partition, _)) = fetched.taken.lease.token.partition() {
+                    *brought.entry(partition).or_default() += 1;
+                }
+            }
+            for partition in &partitions {
+                let is_full = brought.get(partition).is_some_and(|count| *count >= read.limit());
+                self.wanted.visited(*partition, is_full);
+            }
+            self.parts.settler.note_take(!self.wanted.backlog.is_empty());
+            let lag = events.iter().map(|fetched| fetched.taken.due_for).max().unwrap_or_default();
+            self.parts.meter.exporter().record_oldest_lag(Some(lag));
+        } else {
+            self.wanted.hinted.extend(&partitions);
+        }
+        let steps = self.answered(read, came);
+        partitions.into_iter().for_each(|partition| self.note_floor(partition));
+        steps
+    }
+
+    /// What lies below its floor should not be there.
+    fn below_came(
+        &mut self,
+        read: Read,
+        took: Duration,
+        came: Result<Vec<Fetched>, StoreError>,
+    ) -> Vec<Step> {
+        let now = self.parts.runtime.clock.now();
+        self.wanted.sweep_at = now + SWEEP_EVERY.max(took.saturating_mul(SWEEP_SHARE));
+        if let Ok(events) = &came {
+            add(&self.parts.meter.below_floor, events.len());
+            for fetched in events {
+                tracing::error!(
+                    event_id = fetched.taken.event_id,
+                    "this event became visible below the floor of its partition; it is delivered late"
+                );
+            }
+        }
+        self.answered(read, came)
+    }
+
+    fn due_came(&mut self, read: Read, came: Result<Due, StoreError>) -> Vec<Step> {
+        let now = self.parts.runtime.clock.now();
+        match came {
+            Ok(due) => {
+                let is_full = due.events.len() >= read.limit();
+                let next = if is_full { Some(Duration::ZERO) } else { due.next_due_in };
+                self.wanted.due_at =
+                    next.map_or(self.wanted.due_at, |next| self.wanted.due_at.min(now + next));
+                self.answered(read, Ok(due.events))
+            }
+            Err(error) => {
+                self.wanted.due_at = now;
+                self.failed(read, &error)
+            }
+        }
+    }
+
+    fn answered(&mut self, read: Read, came: Result<Vec<Fetched>, StoreError>) -> Vec<Step> {
+        match came {
+            Ok(events) => {
+                events.iter().for_each(|fetched| self.check_place(fetched));
+                self.lanes.answer(read, events)
+            }
+            Err(error) => self.failed(read, &error),
+        }
+    }
+
+    fn failed(&mut self, read: Read, error: &StoreError) -> Vec<Step> {
+        self.in_trouble(error);
+        self.lanes.fail(read)
+    }
+
+    /// A key in a wrong partition loses its order, and nobody else would notice.
+    fn check_place(&self, fetched: &Fetched) {
+        let (Some(key), Some((partition, _))) = (&fetched.key, fetched.taken.lease.token.partition()) else {
+            return;
+        };
+        let right = partition_of(key);
+        if right != partition {
+            add(&self.parts.meter.misplaced, 1);
+            tracing::error!(
+                event_id = fetched.taken.event_id,
+                partition,
+                right,
+                "this event is in a wrong partition, so its key has no order; its writer computes partitions wrongly"
+            );
+        }
+    }
+
+    /// Leaves the database alone for a moment.
+    pub(super) fn in_trouble(&mut self, error: &StoreError) {
+        tracing::error!(%error, "owned partitions could not be read; trying again");
+        self.wanted.trouble_until = self.parts.runtime.clock.now() + PAUSE;
+        self.parts.meter.exporter().record_oldest_lag(None);
+        for reply in self.polls.drain(..) {
+            let _ = reply.send(Err(StoreError::unavailable(error.to_string())));
+        }
+    }
+
+    fn note_floor(&self, partition: u8) {
+        if let Some(floor) = self.lanes.floor(partition) {
+            self.parts.tenure.note(floor);
+        }
+    }
+}
+
+/// A call of the store; a panic in it is an answer too.
+pub(super) async fn safely<T>(call: BoxFuture<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
+    let answered = CatchPanic(call).await;
+    answered.unwrap_or_else(|panic| Err(StoreError::unavailable(format!("the store panicked: {panic}"))))
+}

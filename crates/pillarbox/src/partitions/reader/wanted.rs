@@ -1,0 +1,135 @@
+//! What is to be read next, and when.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::hints::Hinted;
+use crate::store::Outcome;
+
+/// How many events of a partition with a backlog are worth a visit.
+const WORTH_A_VISIT: usize = 16;
+
+/// What is to be read.
+pub(super) struct Wanted {
+    /// Partitions in which something may be new.
+    pub(super) hinted: BTreeSet<u8>,
+    /// Partitions whose last read was full.
+    pub(super) backlog: BTreeSet<u8>,
+    /// The partition with a backlog that was visited last: they take turns.
+    last: u8,
+    /// Whether a read of many partitions is under way; there is one at a time.
+    pub(super) is_reading: bool,
+    /// When everything is looked at, whether it was hinted or not.
+    pub(super) all_at: Duration,
+    /// When something that is aside becomes due.
+    pub(super) due_at: Duration,
+    /// When parked keys are looked at.
+    pub(super) parked_at: Duration,
+    /// When fresh events are looked for below the floors.
+    pub(super) sweep_at: Duration,
+    /// Before this the database is left alone.
+    pub(super) trouble_until: Duration,
+}
+
+impl Wanted {
+    pub(super) fn new(now: Duration) -> Self {
+        Self {
+            hinted: BTreeSet::new(),
+            backlog: BTreeSet::new(),
+            last: u8::MAX,
+            is_reading: false,
+            all_at: now,
+            due_at: now,
+            parked_at: now,
+            sweep_at: now,
+            trouble_until: now,
+        }
+    }
+
+    /// Everything is to be looked at now.
+    pub(super) fn look_at_everything(&mut self, now: Duration) {
+        self.all_at = now;
+        self.due_at = now;
+        self.parked_at = now;
+    }
+
+    /// Notes hints, where `owned` is all that is read here.
+    pub(super) fn note(&mut self, hinted: Hinted, owned: &BTreeSet<u8>) {
+        if hinted.all {
+            self.hinted = owned.clone();
+        } else {
+            self.hinted.extend(hinted.some.intersection(owned));
+        }
+    }
+
+    /// Notes that an event comes again.
+    pub(super) fn expect(&mut self, now: Duration, outcome: &Outcome) {
+        if let Outcome::Retry { after, .. } | Outcome::Aside { until: Some(after), .. } = outcome {
+            self.due_at = self.due_at.min(now + *after);
+        }
+    }
+
+    /// The partitions to be visited if there is room for so many events: all that is hinted, and as much of the backlog
+    /// as is worth it.
+    pub(super) fn visits(&self, room: usize) -> Vec<u8> {
+        let mut visits: Vec<u8> = self.hinted.iter().copied().collect();
+        let most = (room / WORTH_A_VISIT).max(1).saturating_sub(visits.len());
+        let (before, after): (Vec<u8>, Vec<u8>) =
+            self.backlog.difference(&self.hinted).partition(|partition| **partition <= self.last);
+        visits.extend(after.into_iter().chain(before).take(most));
+        visits
+    }
+
+    /// A visit has ended; it came back full if more may be there.
+    pub(super) fn visited(&mut self, partition: u8, is_full: bool) {
+        if is_full {
+            self.backlog.insert(partition);
+            self.last = partition;
+        } else {
+            self.backlog.remove(&partition);
+        }
+    }
+
+    pub(super) fn forget(&mut self, partition: u8) {
+        self.hinted.remove(&partition);
+        self.backlog.remove(&partition);
+    }
+
+    /// Whether fresh events are to be read.
+    pub(super) fn has_fresh(&self) -> bool {
+        !self.hinted.is_empty() || !self.backlog.is_empty()
+    }
+
+    /// Whether everything has been looked at.
+    pub(super) fn is_idle(&self, now: Duration) -> bool {
+        !self.is_reading && self.hinted.is_empty() && self.all_at > now && self.due_at > now
+    }
+
+    /// When something is to be done that nobody will tell of.
+    pub(super) fn next_time(&self) -> Duration {
+        let next = self.all_at.min(self.due_at).min(self.parked_at).min(self.sweep_at);
+        next.max(self.trouble_until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// O6: partitions with a backlog take turns, and what is hinted waits for none of them.
+    #[test]
+    fn backlogs_take_turns() {
+        let mut wanted = Wanted::new(Duration::ZERO);
+        wanted.backlog = (0..10).collect();
+        wanted.hinted = [200].into();
+
+        assert_eq!(wanted.visits(4 * WORTH_A_VISIT), [200, 0, 1, 2]);
+        wanted.hinted.clear();
+        wanted.visited(2, true);
+
+        assert_eq!(wanted.visits(3 * WORTH_A_VISIT), [3, 4, 5]);
+        wanted.visited(9, true);
+        assert_eq!(wanted.visits(WORTH_A_VISIT), [0]);
+        assert_eq!(wanted.visits(1), [0], "a little room is used as well");
+    }
+}

@@ -1,0 +1,104 @@
+//! What this instance holds, and for how long at least.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::runtime::Runtime;
+use crate::store::Floor;
+
+/// The partitions of this instance, for those who write, deliver and beat.
+pub(crate) struct Tenure {
+    runtime: Runtime,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When the leases end at the earliest, by the local clock.
+    until: Duration,
+    /// How far each partition that is read has come.
+    floors: BTreeMap<u8, Floor>,
+    /// The partition that was last given to an event without a key.
+    last: u8,
+}
+
+impl Tenure {
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        Self { runtime, state: Mutex::default() }
+    }
+
+    /// The leases last until `until` at least.
+    pub(crate) fn renew(&self, until: Duration) {
+        self.lock().until = until;
+    }
+
+    /// How long the leases last at least.
+    pub(crate) fn left(&self) -> Duration {
+        self.lock().until.saturating_sub(self.runtime.clock.now())
+    }
+
+    /// Completes when the leases may have ended: nobody has renewed them in time.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let left = self.left();
+            if left.is_zero() {
+                return;
+            }
+            self.runtime.clock.sleep(left).await;
+        }
+    }
+
+    /// Notes how far a partition has come.
+    pub(crate) fn note(&self, floor: Floor) {
+        self.lock().floors.insert(floor.partition, floor);
+    }
+
+    /// Forgets a partition.
+    pub(crate) fn forget(&self, partition: u8) {
+        self.lock().floors.remove(&partition);
+    }
+
+    /// How far all partitions have come.
+    pub(crate) fn floors(&self) -> Vec<Floor> {
+        self.lock().floors.values().copied().collect()
+    }
+
+    /// Whether a partition is read here.
+    pub(crate) fn holds(&self, partition: u8) -> bool {
+        self.lock().floors.contains_key(&partition)
+    }
+
+    /// A partition that is read here, each in its turn; none if there is none.
+    pub(crate) fn next_partition(&self) -> Option<u8> {
+        let mut state = self.lock();
+        let after = state.last.checked_add(1).and_then(|next| state.floors.range(next..).next());
+        let (&next, _) = after.or_else(|| state.floors.first_key_value())?;
+        state.last = next;
+        Some(next)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Epoch;
+
+    /// O3: events without a key are spread over what the writer owns, and over nothing if it owns nothing.
+    #[tokio::test]
+    async fn partitions_are_given_in_turn() {
+        let tenure = Tenure::new(Runtime::tokio());
+        assert_eq!(tenure.next_partition(), None);
+
+        for partition in [7, 255, 30] {
+            tenure.note(Floor { partition, epoch: Epoch(1), floor: 0 });
+        }
+
+        let given: Vec<_> = (0..4).filter_map(|_| tenure.next_partition()).collect();
+        assert_eq!(given, [7, 30, 255, 7]);
+    }
+}
