@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::lanes::Order;
 use crate::registry::AlreadyRegistered;
 use crate::retry::RetryError;
-use crate::lanes::Order;
 use crate::store::{DoneRows, LONGEST_LEASE, Mode};
 
 /// What happens to an event that has no listener.

@@ -32,6 +32,8 @@ pub(crate) enum Message {
     Drain(u8),
     /// A partition has no suspects any more.
     Absolve(u8),
+    /// All of the share that was free has been acquired.
+    HasShare,
     /// A delivery has ended.
     Ended { event_id: String, lease: Lease, outcome: Outcome },
     /// An outcome is recorded, or never will be.

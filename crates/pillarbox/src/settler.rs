@@ -1,6 +1,7 @@
 //! Records what became of events, in batches, apart from delivery.
 
 mod handle;
+mod held;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use self::handle::SettlerHandle;
 use self::handle::{Entry, SettlerState, Unrecorded};
+use self::held::Held;
 
 use crate::dispatcher::InFlight;
 use crate::metrics::{Meter, add};
@@ -32,21 +34,6 @@ const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Pauses between tries while the database is away: doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(1);
-/// How long rows that somebody else has locked are left alone.
-const HELD_FOR: Duration = Duration::from_secs(1);
-/// How often the log tells of such rows.
-const TELL_EVERY: Duration = Duration::from_secs(60);
-
-/// Outcomes whose rows somebody else has locked.
-#[derive(Default)]
-struct Held {
-    outcomes: Vec<Unrecorded>,
-    /// When they are tried again.
-    again_at: Duration,
-    /// When the log said so last.
-    told_at: Option<Duration>,
-}
-
 /// The task that writes outcomes.
 pub(crate) struct Settler {
     pub(crate) store: Arc<dyn EventStore>,
@@ -112,14 +99,6 @@ impl Settler {
         self.write(outcomes, &mut held, state).await;
         let numbers = held.outcomes.iter().map(|outcome| outcome.settlement.lease.seq).collect();
         self.give_up(held.outcomes.into_iter(), &StoreError::Locked { numbers });
-    }
-
-    /// Completes when what is held up is to be tried again; never, if nothing is.
-    async fn time_for(&self, held: &Held) {
-        if held.outcomes.is_empty() {
-            return std::future::pending().await;
-        }
-        self.pause(held.again_at.saturating_sub(self.runtime.clock.now())).await;
     }
 
     /// Takes along what else is there; under load, and unless someone waits, what comes in a moment too.
@@ -198,29 +177,6 @@ impl Settler {
                 }
             }
         }
-    }
-
-    /// Puts outcomes aside whose rows are locked, or gives them up if there is no time left; returns the others.
-    fn set_aside(&self, part: Vec<Unrecorded>, numbers: Vec<i64>, held: &mut Held) -> Vec<Unrecorded> {
-        let (locked, free): (Vec<_>, Vec<_>) = part.into_iter().partition(|outcome| outcome.is_in(&numbers));
-        if self.shutdown.is_over() {
-            self.give_up(locked.into_iter(), &StoreError::Locked { numbers });
-            return free;
-        }
-        let now = self.runtime.clock.now();
-        if held.told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= TELL_EVERY) {
-            held.told_at = Some(now);
-            tracing::warn!(
-                outcomes = locked.len(),
-                event_id = locked.first().map(|outcome| &*outcome.event_id),
-                "another transaction has locked rows whose outcomes are to be recorded; trying again until it ends"
-            );
-        }
-        if held.outcomes.is_empty() {
-            held.again_at = now + HELD_FOR;
-        }
-        held.outcomes.extend(locked);
-        free
     }
 
     /// One write. While the database is silent the poller takes nothing: it would take anew what waits here, and

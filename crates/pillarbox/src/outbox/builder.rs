@@ -9,12 +9,12 @@ use crate::config::{Config, ConfigError, DeadHead, Unroutable};
 use crate::dispatcher::InFlight;
 use crate::interceptor::{Interceptor, SharedInterceptor};
 use crate::metrics::{Meter, MetricsExporter, NoMetrics};
+use crate::partitions::{Mailbox, Tenure};
 use crate::poller::PollerHandler;
 use crate::registry::{AlreadyRegistered, Listeners, Registry, Target};
 use crate::retry::{Retry, RetryError, RetryPolicy};
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
-use crate::partitions::{Mailbox, Tenure};
 use crate::store::{DoneRows, Mode, Owner, Ownership};
 use crate::tx::AfterCommitHook;
 use crate::{AggregateType, EventType, Listener, Sink};
@@ -337,7 +337,8 @@ impl<S: Store> OutboxBuilder<S> {
         let incarnation = runtime.random.next_u64();
         let name = self.config.name.clone().unwrap_or_else(|| format!("{}-{incarnation:016x}", host()));
         let store = Arc::new(self.store);
-        let is_owned = self.config.mode() == Mode::Ownership && !matches!(self.topology, Topology::WriterOnly);
+        let is_owned =
+            self.config.mode() == Mode::Ownership && !matches!(self.topology, Topology::WriterOnly);
         let parts = Parts {
             owners: self.owners.map(|owners| owners(store.clone())),
             tenure: is_owned.then(|| Arc::new(Tenure::new(runtime.clone()))),

@@ -15,9 +15,7 @@ use crate::hot::HotPath;
 use crate::interceptor::SharedInterceptor;
 use crate::metrics::Meter;
 use crate::namesake::Namesake;
-use crate::partitions::{
-    Course, Hints, Mailbox, Membership, Message, Reader, ReaderParts, Tenure, listen,
-};
+use crate::partitions::{Course, Hints, Mailbox, Membership, Message, Reader, ReaderParts, Tenure, listen};
 use crate::poller::{Hands, Poller, PollerHandler, Wake};
 use crate::purge;
 use crate::registry::Registry;
@@ -59,7 +57,11 @@ pub(super) struct Parts<S: Store> {
 
 impl<S: Store> Parts<S> {
     /// Starts the tasks of a topology.
-    pub(super) fn assemble(mut self, topology: Topology, hook: Option<Arc<dyn AfterCommitHook>>) -> Outbox<S> {
+    pub(super) fn assemble(
+        mut self,
+        topology: Topology,
+        hook: Option<Arc<dyn AfterCommitHook>>,
+    ) -> Outbox<S> {
         let (alive, tasks) = mpsc::channel(1);
         let settler = (!matches!(topology, Topology::WriterOnly)).then(|| self.start_settler());
         let dispatcher = match (&topology, &settler) {

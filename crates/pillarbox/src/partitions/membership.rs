@@ -51,6 +51,9 @@ pub(crate) struct Held {
 pub(crate) struct Course {
     next_beat: Duration,
     last_rebalance: Option<Duration>,
+    /// The names of those who were alive at the last heartbeat, and the share that follows from them.
+    members: Vec<String>,
+    share: Vec<u8>,
     /// The last heartbeat failed: a failover may have taken numbers back.
     after_outage: bool,
     /// The deliveries of this instance hang, and that was said.
@@ -121,8 +124,9 @@ impl Membership {
             Ok(pulse) => {
                 self.tenure.renew(began + self.instance.live_for);
                 self.compare(&pulse.held);
-                self.course.after_outage = false;
-                if self.reader.is_some() && !self.shutdown.is_draining() {
+                // Who regains the database lets others record and renew first, and takes what has expired later.
+                let stands_back = std::mem::take(&mut self.course.after_outage);
+                if self.reader.is_some() && !stands_back && !self.shutdown.is_draining() {
                     self.take_share(&pulse.members).await;
                 }
             }
@@ -141,7 +145,9 @@ impl Membership {
         let hangs =
             self.reader.is_some() && self.dispatcher.as_ref().is_some_and(|dispatcher| dispatcher.hangs());
         if hangs && !self.course.hangs {
-            tracing::error!("a delivery does not end though its time is over; the partitions are left to others");
+            tracing::error!(
+                "a delivery does not end though its time is over; the partitions are left to others"
+            );
         }
         self.course.hangs = hangs;
         hangs
@@ -173,26 +179,32 @@ impl Membership {
 
     /// Acquires what of the share is free, and now and then lets go of what is not in it.
     async fn take_share(&mut self, members: &[Member]) {
-        let names: Vec<&str> = members.iter().map(|member| member.owner.name()).collect();
-        let share = share_of(self.instance.owner.name(), &names);
+        let share = self.share(members);
         let wanted: Vec<u8> =
             share.iter().copied().filter(|partition| !self.held.contains_key(partition)).collect();
         if !wanted.is_empty() {
             match self.store.acquire(&self.instance, &wanted).await {
-                Ok(given) => given.into_iter().for_each(|holding| {
-                    if !self.held.contains_key(&holding.partition) {
-                        self.begin(holding);
-                    }
-                }),
+                Ok(given) => given.into_iter().for_each(|holding| self.begin(holding)),
                 Err(error) => tracing::error!(%error, "partitions could not be acquired; trying again"),
             }
         }
+        self.tell(Message::HasShare);
         let now = self.runtime.clock.now();
         let is_time = |last: Duration| now.saturating_sub(last) >= self.rebalance_every;
         if self.course.last_rebalance.is_none_or(is_time) {
             self.course.last_rebalance = Some(now);
             self.drain_all_but(&share);
         }
+    }
+
+    /// The partitions that should be this instance's own, computed anew only if the members have changed.
+    fn share(&mut self, members: &[Member]) -> Vec<u8> {
+        let names: Vec<&str> = members.iter().map(|member| member.owner.name()).collect();
+        if self.course.members != names {
+            self.course.share = share_of(self.instance.owner.name(), &names);
+            self.course.members = names.into_iter().map(str::to_owned).collect();
+        }
+        self.course.share.clone()
     }
 
     /// Lets what is not in the share come to its end, so that it can be given back.
@@ -206,7 +218,9 @@ impl Membership {
         }
         for partition in surplus {
             if mutant!(HandOverWithoutDrain) {
-                self.course.giving_back.extend(self.tenure.floors().into_iter().filter(|floor| floor.partition == partition));
+                self.course
+                    .giving_back
+                    .extend(self.tenure.floors().into_iter().filter(|floor| floor.partition == partition));
             }
             self.tell(Message::Drain(partition));
         }

@@ -22,6 +22,11 @@ use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
 use crate::store::{Floor, Holding, Ownership, StoreError};
 
+/// The most messages that are taken in before it is seen whether something is to be read.
+const MOST_AT_ONCE: usize = 256;
+/// Pause after an error, and while the partitions may be lost.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// What the reader works with.
 pub(crate) struct Parts {
     pub(crate) store: Arc<dyn Ownership>,
@@ -49,8 +54,10 @@ pub(crate) struct Reader {
     beginning: BTreeMap<u8, Holding>,
     /// To be begun anew once nothing of them is in flight.
     anew: BTreeMap<u8, Holding>,
-    /// To be given back once nothing of them is in flight.
-    leaving: BTreeSet<u8>,
+    /// To be given back once nothing of them is in flight, with a floor that is not higher than this.
+    leaving: BTreeMap<u8, i64>,
+    /// All of the share that was free has been acquired once.
+    has_share: bool,
     wanted: Wanted,
     closed: Closed,
     polls: Vec<oneshot::Sender<Result<(), StoreError>>>,
@@ -68,13 +75,14 @@ impl Reader {
             lanes: Lanes::new(order, limits),
             wanted: Wanted::new(parts.runtime.clock.now()),
             closed: Closed::default(),
+            has_share: false,
             parts,
             mailbox,
             messages,
             owned: BTreeSet::new(),
             beginning: BTreeMap::new(),
             anew: BTreeMap::new(),
-            leaving: BTreeSet::new(),
+            leaving: BTreeMap::new(),
             polls: Vec::new(),
         }
     }
@@ -118,12 +126,13 @@ impl Reader {
         }
     }
 
-    /// Takes in a message, and all that have come with it.
+    /// Takes in a message, and those that have come with it; not so many that nothing would be read meanwhile.
     async fn take_in(&mut self, message: Option<Message>) {
-        let mut next = message;
-        while let Some(message) = next {
+        let Some(message) = message else { return };
+        self.hear(message).await;
+        for _ in 1..MOST_AT_ONCE {
+            let Ok(message) = self.messages.try_recv() else { break };
             self.hear(message).await;
-            next = self.messages.try_recv().ok();
         }
         self.let_go_of_empty();
     }
@@ -134,6 +143,7 @@ impl Reader {
             Message::Lose(partition) => self.lose(partition),
             Message::Drain(partition) => self.drain(partition),
             Message::Absolve(partition) => self.lanes.absolve(partition),
+            Message::HasShare => self.has_share = true,
             Message::Ended { event_id, lease, outcome } => {
                 let steps = self.lanes.ended(&event_id, lease, outcome);
                 self.follow(steps).await;
@@ -160,10 +170,11 @@ impl Reader {
         self.leaving.remove(&partition);
         self.beginning.remove(&partition);
         match self.lanes.floor(partition) {
-            // What runs is not read a second time: it comes to its end first.
+            // What runs is not read a second time: it comes to its end first. Its floor counts no more.
             Some(floor) if floor.epoch == holding.epoch => {
                 self.lanes.drain(partition);
                 self.anew.insert(partition, holding);
+                self.parts.tenure.note(Floor { floor: holding.floor, ..floor });
             }
             _ => {
                 self.lose(partition);
@@ -184,30 +195,35 @@ impl Reader {
 
     /// A partition is to be given back.
     fn drain(&mut self, partition: u8) {
-        let unread = self.beginning.remove(&partition).or_else(|| self.anew.remove(&partition));
+        let beginning = self.beginning.remove(&partition);
+        let anew = self.anew.remove(&partition);
         if self.owned.contains(&partition) {
             self.lanes.drain(partition);
-            self.leaving.insert(partition);
-        } else if let Some(Holding { epoch, floor, .. }) = unread {
+            self.leaving.insert(partition, anew.map_or(i64::MAX, |holding| holding.floor));
+        } else if let Some(Holding { epoch, floor, .. }) = beginning {
             self.report(Floor { partition, epoch, floor });
         }
     }
 
     /// Gives back, or begins anew, what has nothing in flight any more.
     fn let_go_of_empty(&mut self) {
-        let empty: Vec<u8> = self.leaving.iter().chain(self.anew.keys()).copied().collect();
-        for partition in empty {
+        let lanes = &self.lanes;
+        let leaving: Vec<_> = self.leaving.iter().map(|(&partition, &most)| (partition, most)).collect();
+        let anew: Vec<Holding> =
+            self.anew.values().filter(|holding| lanes.is_empty(holding.partition)).copied().collect();
+        for (partition, most) in leaving {
             if !self.lanes.is_empty(partition) {
                 continue;
             }
             let floor = self.lanes.floor(partition);
-            let is_leaving = self.leaving.contains(&partition);
-            let anew = self.anew.remove(&partition);
             self.lose(partition);
-            match anew.filter(|_| !is_leaving) {
-                Some(holding) => drop(self.beginning.insert(partition, holding)),
-                None => floor.into_iter().for_each(|floor| self.report(floor)),
+            if let Some(floor) = floor {
+                self.report(Floor { floor: floor.floor.min(most), ..floor });
             }
+        }
+        for holding in anew {
+            self.lose(holding.partition);
+            self.beginning.insert(holding.partition, holding);
         }
     }
 
@@ -218,7 +234,9 @@ impl Reader {
 
     /// Says that everything was looked at, to those who wait for it.
     fn answer_polls(&mut self) {
-        if self.wanted.is_idle(self.parts.runtime.clock.now()) && self.beginning.is_empty() {
+        let is_full = self.lanes.room() < self.parts.config.worthwhile_room();
+        let is_idle = self.wanted.is_idle(self.parts.runtime.clock.now(), is_full);
+        if self.has_share && is_idle && self.beginning.is_empty() {
             for reply in self.polls.drain(..) {
                 let _ = reply.send(Ok(()));
             }
@@ -227,7 +245,17 @@ impl Reader {
 
     /// How long there is nothing to do if nobody says anything.
     fn pause(&self) -> Duration {
+        if self.wanted.is_reading {
+            // Its answer is a message.
+            return self.parts.config.poll_every;
+        }
         let now = self.parts.runtime.clock.now();
-        self.wanted.next_time().saturating_sub(now)
+        let earliest = if self.may_read() { now } else { now + PAUSE };
+        self.wanted.next_time().max(earliest) - now
+    }
+
+    /// Whether the partitions are held for long enough that something can be delivered.
+    fn may_read(&self) -> bool {
+        self.parts.tenure.left() >= self.parts.config.margin
     }
 }

@@ -228,9 +228,7 @@ async fn events_without_a_key_stay_with_their_writer() {
 #[tokio::test(start_paused = true)]
 async fn instances_share_the_partitions() {
     let (stage, seen) = (Stage::set(), [Notes::<Delivery>::new(), Notes::<Delivery>::new()]);
-    let start = |seen: &Notes<Delivery>| {
-        ordered(&stage).on("OrderPlaced", seen.listener()).start().unwrap()
-    };
+    let start = |seen: &Notes<Delivery>| ordered(&stage).on("OrderPlaced", seen.listener()).start().unwrap();
     let first = start(&seen[0]);
     stage.pass(SECOND).await;
     let second = start(&seen[1]);

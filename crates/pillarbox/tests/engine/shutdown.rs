@@ -241,7 +241,8 @@ async fn dropped_close_gives_everything_back() {
     let running = desk.next().await;
 
     let mut closing = Box::pin(outbox.close());
-    let begun = std::future::poll_fn(|context| std::task::Poll::Ready(closing.as_mut().poll(context).is_ready()));
+    let begun =
+        std::future::poll_fn(|context| std::task::Poll::Ready(closing.as_mut().poll(context).is_ready()));
     assert!(!begun.await);
     drop(closing);
     stage.quiet().await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Answer, Message};
-use super::Reader;
+use super::{PAUSE, Reader};
 use crate::dispatcher::CatchPanic;
 use crate::lanes::{Read, Step};
 use crate::metrics::add;
@@ -13,8 +13,6 @@ use crate::partition_of;
 use crate::runtime::BoxFuture;
 use crate::store::{Blocked, Due, Fetched, Holding, Ownership, StoreError};
 
-/// Pause after an error.
-const PAUSE: Duration = Duration::from_millis(200);
 /// How old the closed number may be when a read of fresh events begins: the older it is, the more of what is done lies
 /// between the floor and what is pending.
 const CLOSED_FOR: Duration = Duration::from_millis(100);
@@ -36,7 +34,7 @@ impl Reader {
     pub(super) fn begin_reads(&mut self) {
         let now = self.parts.runtime.clock.now();
         self.wanted.note(self.parts.hints.take(), &self.owned);
-        if now < self.wanted.trouble_until || self.parts.tenure.left() < self.parts.config.margin {
+        if now < self.wanted.trouble_until || !self.may_read() {
             return;
         }
         while let Some(read) = self.lanes.key() {
@@ -64,7 +62,9 @@ impl Reader {
             self.wanted.due_at = now;
             self.wanted.hinted.extend(&owned);
         }
-        self.begin_blocked() || self.begin_due(&owned, now) || self.begin_parked(&owned, now)
+        self.begin_blocked()
+            || self.begin_due(&owned, now)
+            || self.begin_parked(&owned, now)
             || self.begin_sweep(&owned, now)
             || self.begin_fresh(now)
     }
@@ -330,7 +330,7 @@ impl Reader {
     }
 
     fn note_floor(&self, partition: u8) {
-        if let Some(floor) = self.lanes.floor(partition) {
+        if let Some(floor) = self.lanes.floor(partition).filter(|_| !self.anew.contains_key(&partition)) {
             self.parts.tenure.note(floor);
         }
     }

@@ -100,9 +100,9 @@ impl Wanted {
         !self.hinted.is_empty() || !self.backlog.is_empty()
     }
 
-    /// Whether everything has been looked at.
-    pub(super) fn is_idle(&self, now: Duration) -> bool {
-        !self.is_reading && self.hinted.is_empty() && self.all_at > now && self.due_at > now
+    /// Whether everything has been looked at, as far as there was room.
+    pub(super) fn is_idle(&self, now: Duration, is_full: bool) -> bool {
+        !self.is_reading && (is_full || self.hinted.is_empty()) && self.all_at > now && self.due_at > now
     }
 
     /// When something is to be done that nobody will tell of.
