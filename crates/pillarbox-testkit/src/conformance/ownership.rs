@@ -25,6 +25,11 @@ pub trait OwnershipHarness: StoreHarness<Store: Ownership> {
 
     /// Writes an event as somebody would who knows nothing of partitions.
     fn write_without_partition(&self, event: &Event) -> impl Future<Output = ()> + Send;
+
+    /// The closed number when all that is open has had its time; the one of the store, unless that goes by a clock.
+    fn closed_in_time(&self) -> impl Future<Output = i64> + Send {
+        async { self.store().closed().await.expect("the store tells its closed number") }
+    }
 }
 
 /// An instance whose name nobody set, in the mode `ownership`.

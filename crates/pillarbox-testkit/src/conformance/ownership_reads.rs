@@ -170,7 +170,7 @@ pub async fn closed_number_rises<H: OwnershipHarness>(harness: &H) {
 
     // A database that has to look twice answers later.
     for _ in 0..100 {
-        if harness.store().closed().await.unwrap() >= seq(&fetched) {
+        if harness.closed_in_time().await >= seq(&fetched) {
             return;
         }
     }
