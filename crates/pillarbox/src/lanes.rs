@@ -19,6 +19,7 @@ pub(crate) use self::read::Read;
 
 use self::owned::Owned;
 use self::read::Kind;
+use crate::mutant::mutant;
 use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Outcome, Taken, Token};
 
 /// What is next.
@@ -319,7 +320,7 @@ impl Lanes {
 
     /// Adds the next suspect if none runs: in all partitions together they run one by one.
     fn run_suspect(&mut self, mut steps: Vec<Step>) -> Vec<Step> {
-        if self.suspect.is_none()
+        if (self.suspect.is_none() || mutant!(PoisonTakesNeighboursAlong))
             && let Some((seq, step)) = self.owned.values_mut().find_map(Owned::next_suspect)
         {
             if let Step::Run { taken, .. } = &step {

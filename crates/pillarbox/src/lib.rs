@@ -105,6 +105,7 @@ mod guide {
         GettingStarted "docs/guide/getting-started.md"
         WritingEvents "docs/guide/writing-events.md"
         ListenersAndRetries "docs/guide/listeners-and-retries.md"
+        Order "docs/guide/order.md"
         Sinks "docs/guide/sinks.md"
         Operating "docs/guide/operating.md"
         PlainSql "docs/guide/plain-sql.md"

@@ -1,5 +1,7 @@
 //! The store that needs no database: the reference for all others.
 
+#[cfg(pillarbox_mutant)]
+mod identity;
 mod index;
 mod membership;
 mod operation;

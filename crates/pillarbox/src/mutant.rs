@@ -42,6 +42,65 @@ pub enum Mutant {
     AttemptsForWholeBatch,
     /// A surplus partition is given back while its events are in flight.
     HandOverWithoutDrain,
+    /// The memory store settles what a former owner has read.
+    NoEpochCheck,
+    /// No heartbeat while something is delivered.
+    HeartbeatOnTheDeliveryTask,
+    /// Events with a key go to a partition of the writing instance, so that each instance has an order of its own.
+    OrderByIdAcrossInstances,
+    /// A failed event does not hold its key.
+    RetryLetsALaterEventPass,
+    /// The closed number of the memory store passes open transactions.
+    LateCommitSkipped,
+    /// The closed number of the memory store passes transactions that have no identity yet.
+    FloorByXmin,
+    /// The closed number of the memory store passes transactions that are younger than the last that has ended.
+    FloorByXmax,
+    /// The memory store makes a replayed event fresh again.
+    ReplayBelowTheFloor,
+    /// What follows a blocked event waits in memory.
+    BlockedKeyHoldsTheFloor,
+    /// The hot path delivers what the owner of the partition delivers.
+    HotPathPastTheOwner,
+    /// The memory store lets a former owner declare an event dead.
+    StaleDeadAfterTakeOver,
+    /// The starts of all suspects are counted together.
+    PoisonTakesNeighboursAlong,
+    /// Who takes a partition over does not ask which keys are parked.
+    ParkForgottenOnRestart,
+}
+
+#[cfg(pillarbox_mutant)]
+impl Mutant {
+    /// Those that only show where partitions are owned.
+    pub const OF_OWNERSHIP: [Self; 14] = [
+        Self::HandOverWithoutDrain,
+        Self::NoEpochCheck,
+        Self::HeartbeatOnTheDeliveryTask,
+        Self::OrderByIdAcrossInstances,
+        Self::RetryLetsALaterEventPass,
+        Self::LateCommitSkipped,
+        Self::FloorByXmin,
+        Self::FloorByXmax,
+        Self::ReplayBelowTheFloor,
+        Self::BlockedKeyHoldsTheFloor,
+        Self::HotPathPastTheOwner,
+        Self::StaleDeadAfterTakeOver,
+        Self::PoisonTakesNeighboursAlong,
+        Self::ParkForgottenOnRestart,
+    ];
+
+    /// Those that only show where rows are claimed.
+    pub const OF_CLAIMS: [Self; 8] = [
+        Self::NoFence,
+        Self::MarkBeforeDelivery,
+        Self::ReleaseForgotten,
+        Self::RetryBeforeItsTime,
+        Self::HotBeforeCommit,
+        Self::HotWithoutReadBack,
+        Self::LeaseFromTransactionStart,
+        Self::AttemptsForWholeBatch,
+    ];
 }
 
 #[cfg(pillarbox_mutant)]

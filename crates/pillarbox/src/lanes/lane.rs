@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::mutant::mutant;
 use crate::store::Blocked;
 
 /// Whether fresh events of a key may go on.
@@ -47,9 +48,9 @@ impl Lane {
     /// A key as a former owner has left it. If its first event waits for a time of its own, it comes when it is due.
     pub(super) fn left_behind(blocked: &Blocked, goes_on: bool) -> Self {
         let gate = match &blocked.parked_for {
-            Some(event_id) => Gate::Parked(event_id.as_str().into()),
-            None if blocked.ready_in.is_zero() || goes_on => Gate::Reading,
-            None => Gate::Blocked,
+            Some(event_id) if !mutant!(ParkForgottenOnRestart) => Gate::Parked(event_id.as_str().into()),
+            _ if blocked.ready_in.is_zero() || goes_on => Gate::Reading,
+            _ => Gate::Blocked,
         };
         Self { gate, ..Self::default() }
     }

@@ -7,6 +7,7 @@ use super::MemoryStore;
 use super::row::Row;
 use super::table::Table;
 use crate::Timestamp;
+use crate::mutant::mutant;
 use crate::runtime::BoxFuture;
 use crate::store::{
     Administration, Mode, Page, Purge, Purged, REPLAYED, Selection, Stats, Status, StoreError, StoredEvent,
@@ -87,7 +88,7 @@ impl Table {
         for &seq in &selected {
             let stands_apart = self.mode() == Mode::Ownership && !self.unpark(seq);
             self.change(seq, |row| {
-                row.status = Status::Retry;
+                row.status = if mutant!(ReplayBelowTheFloor) { Status::New } else { Status::Retry };
                 row.reason = stands_apart.then(|| REPLAYED.to_owned());
                 row.attempts = 0;
                 row.starts = 0;

@@ -48,7 +48,10 @@ impl Table {
         let Settlement { lease, outcome } = settlement;
         let is_counted =
             outcome.spends() && self.row(lease.seq).is_some_and(|row| row.attempts != lease.attempts);
-        if !self.holds(lease) || is_counted {
+        let is_stale_dead = mutant!(StaleDeadAfterTakeOver)
+            && matches!(outcome, Outcome::Dead { .. } | Outcome::Parked { .. })
+            && self.row(lease.seq).is_some_and(|row| row.status.is_pending());
+        if !self.holds(lease) && !is_stale_dead || is_counted {
             return false;
         }
         if *outcome == Outcome::Done && done == DoneRows::Delete {

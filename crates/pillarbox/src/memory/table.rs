@@ -22,6 +22,8 @@ pub(super) struct Table {
     pub(super) current: BTreeMap<String, Owner>,
     /// The first number of every transaction that is open and has one.
     open: BTreeSet<i64>,
+    #[cfg(pillarbox_mutant)]
+    pub(super) identities: super::identity::Identities,
     pub(super) membership: Membership,
     /// The dead event that each parked key is parked for, by partition and key.
     pub(super) parked: BTreeMap<(u8, String), i64>,
@@ -41,15 +43,23 @@ impl Table {
     /// A transaction has got its first number.
     pub(super) fn opened(&mut self, first: i64) {
         self.open.insert(first);
+        #[cfg(pillarbox_mutant)]
+        self.identities.opened(first);
     }
 
     /// The transaction with this first number has ended, one way or the other.
     pub(super) fn ended(&mut self, first: i64) {
         self.open.remove(&first);
+        #[cfg(pillarbox_mutant)]
+        self.identities.ended(first);
     }
 
     /// The number up to which no row can still appear.
     pub(super) fn closed(&self) -> i64 {
+        #[cfg(pillarbox_mutant)]
+        if let Some(closed) = self.identities.closed_wrongly(self.last_seq) {
+            return closed;
+        }
         self.open.first().map_or(self.last_seq, |first| first - 1)
     }
 
@@ -182,7 +192,7 @@ impl Table {
             None => row.is_held_under(lease.token),
             Some((partition, epoch)) => {
                 let is_there = row.status.is_pending() && row.partition == partition;
-                is_there && self.membership.epoch_of(partition) == epoch
+                is_there && (self.membership.epoch_of(partition) == epoch || mutant!(NoEpochCheck))
             }
         };
         self.rows.get(&lease.seq).is_some_and(|row| is_held(row) || is_unfenced(row))

@@ -100,6 +100,10 @@ impl MemoryConnection {
             self.first = Some(first);
             table.opened(first);
         }
+        #[cfg(pillarbox_mutant)]
+        if let Some(first) = self.first.filter(|_| !self.staged.is_empty()) {
+            table.identities.identified(first);
+        }
         let now = self.database.now();
         self.staged.extend(events.iter().map(|event| Row::insert(table.next_seq(), event, birth, now)));
         #[cfg(pillarbox_mutant)]

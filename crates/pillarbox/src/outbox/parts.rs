@@ -14,6 +14,7 @@ use crate::dispatcher::{Dispatcher, InFlight, Queues};
 use crate::hot::HotPath;
 use crate::interceptor::SharedInterceptor;
 use crate::metrics::Meter;
+use crate::mutant::mutant;
 use crate::namesake::Namesake;
 use crate::partitions::{Course, Hints, Mailbox, Membership, Message, Reader, ReaderParts, Tenure, listen};
 use crate::poller::{Hands, Poller, PollerHandler, Wake};
@@ -70,7 +71,7 @@ impl<S: Store> Parts<S> {
         };
         let announcer = Arc::new(Announcer::new(self.runtime.clone(), self.store.clone()));
         let is_owned = self.tenure.is_some();
-        let is_hot = matches!(topology, Topology::Full) && !is_owned;
+        let is_hot = matches!(topology, Topology::Full) && (!is_owned || mutant!(HotPathPastTheOwner));
         let hot = dispatcher.clone().filter(|_| is_hot).map(|dispatcher| {
             let token = Token::from_bits(self.runtime.random.next_u64());
             Arc::new(HotPath::new(dispatcher, token, self.wake.clone(), announcer.clone()))

@@ -1,5 +1,7 @@
 //! A memory store that fails when told to.
 
+mod owners;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,6 +83,14 @@ pub(crate) struct Faults {
     pub(crate) announcing_takes: Mutex<Duration>,
     /// These panic.
     pub(crate) announcements: Failing,
+    /// Joining, heartbeats and partitions that come and go.
+    pub(crate) members: Failing,
+    /// These take effect, and report failure all the same.
+    pub(crate) member_answers: Failing,
+    /// Reads of owned partitions.
+    pub(crate) reads: Failing,
+    /// These panic.
+    pub(crate) read_panics: Failing,
 }
 
 impl Faults {

@@ -8,6 +8,7 @@ use super::super::flight::{Flight, Origin, Stage};
 use super::super::lane::Gate;
 use super::super::read::Kind;
 use super::Owned;
+use crate::mutant::mutant;
 use crate::store::{DELAYED, Fetched, Outcome};
 
 /// Why the rest of a run from aside cannot be used.
@@ -82,6 +83,9 @@ impl Owned {
             Gate::Parked(dead) if **dead == *event_id => {
                 lane.gate = Gate::Blocked;
                 lane.due.push_back(seq);
+            }
+            _ if mutant!(BlockedKeyHoldsTheFloor) => {
+                lane.behind.insert(seq);
             }
             gate => {
                 if *gate == Gate::Open {

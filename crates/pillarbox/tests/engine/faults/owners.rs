@@ -1,0 +1,110 @@
+//! Owned partitions of a memory store that fails when told to.
+
+use pillarbox::BoxFuture;
+use pillarbox::store::{
+    Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
+};
+
+use super::FaultyStore;
+
+impl FaultyStore {
+    /// A call by which an instance takes part.
+    fn member<'a, T: Send + 'a>(
+        &'a self,
+        call: BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        Box::pin(async move {
+            self.faults.members.check()?;
+            let answer = call.await?;
+            self.faults.member_answers.check()?;
+            Ok(answer)
+        })
+    }
+
+    /// A call by which owned partitions are read.
+    fn read<'a, T: Send + 'a>(
+        &'a self,
+        call: BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        Box::pin(async move {
+            assert!(!self.faults.read_panics.now(), "told to panic");
+            self.faults.reads.check()?;
+            call.await
+        })
+    }
+}
+
+impl Ownership for FaultyStore {
+    fn join<'a>(&'a self, instance: &'a Instance) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>> {
+        self.member(self.store.join(instance))
+    }
+
+    fn beat<'a>(
+        &'a self,
+        instance: &'a Instance,
+        floors: &'a [Floor],
+    ) -> BoxFuture<'a, Result<Pulse, StoreError>> {
+        self.member(self.store.beat(instance, floors))
+    }
+
+    fn acquire<'a>(
+        &'a self,
+        instance: &'a Instance,
+        wanted: &'a [u8],
+    ) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>> {
+        self.member(self.store.acquire(instance, wanted))
+    }
+
+    fn release<'a>(&'a self, owner: &'a Owner, floors: &'a [Floor]) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.member(self.store.release(owner, floors))
+    }
+
+    fn leave<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.member(self.store.leave(owner))
+    }
+
+    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
+        self.read(self.store.closed())
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        visits: &'a [Visit],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        self.read(self.store.fetch(visits, limit))
+    }
+
+    fn below<'a>(
+        &'a self,
+        visits: &'a [Visit],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        self.read(self.store.below(visits, limit))
+    }
+
+    fn due<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Due, StoreError>> {
+        self.read(self.store.due(visits, limit))
+    }
+
+    fn aside_of<'a>(
+        &'a self,
+        visit: &'a Visit,
+        key: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        self.read(self.store.aside_of(visit, key, limit))
+    }
+
+    fn blocked<'a>(&'a self, partitions: &'a [u8]) -> BoxFuture<'a, Result<Vec<Blocked>, StoreError>> {
+        self.read(self.store.blocked(partitions))
+    }
+
+    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.read(self.store.start(lease))
+    }
+
+    fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {
+        self.store.skip(keys)
+    }
+}

@@ -1,0 +1,168 @@
+//! Owned partitions while the database, or an instance, is in trouble.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use pillarbox::store::{Holding, Instance, Lease, Mode, Owner, Ownership, Status, Visit};
+use pillarbox::{Delivery, Event, ListenerError, MemoryStore, Outbox, PARTITIONS, partition_of};
+use pillarbox_testkit::acceptance::Desk;
+
+use crate::faults::{Faults, FaultyStore};
+use crate::stage::{HOUR, Notes, SECOND, Stage, placed, write};
+
+/// An instance that keeps order, on a store that fails as its faults say.
+fn start(stage: &Stage, seen: &Notes<Delivery>) -> (Outbox<FaultyStore>, Arc<Faults>) {
+    let (builder, faults) = stage.faulty();
+    (builder.ordered().on("OrderPlaced", seen.listener()).start().unwrap(), faults)
+}
+
+/// Nothing of an instance gets through any more, or everything does again.
+fn cut(faults: &Faults, calls: u32) {
+    for call in [&faults.members, &faults.reads, &faults.settles] {
+        call.next(calls);
+    }
+}
+
+/// The lease under which an owner reads the event of an order.
+async fn lease_of(stage: &Stage, held: &[Holding], order: &str) -> Lease {
+    let Holding { partition, epoch, floor, .. } = held[usize::from(partition_of(order))];
+    let visit = Visit { partition, epoch, floor, in_flight: Vec::new() };
+    stage.store.fetch(&[visit], 1).await.unwrap()[0].taken.lease
+}
+
+/// S10: calls that fail, and answers that are lost, cost nothing but time.
+#[tokio::test(start_paused = true)]
+async fn failing_calls_are_repeated() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (outbox, faults) = start(&stage, &seen);
+    for failing in
+        [&faults.members, &faults.member_answers, &faults.reads, &faults.read_panics, &faults.settles]
+    {
+        failing.next(3);
+    }
+
+    for order in 1..=5 {
+        write(&outbox, placed(&format!("order-{order}"))).await;
+        stage.pass(10 * SECOND).await;
+    }
+
+    assert_eq!(seen.len(), 5, "{:?}", seen.ids());
+    assert_eq!(outbox.counts().done, 5);
+    assert_eq!(outbox.partitions().len(), PARTITIONS);
+}
+
+/// O5: who cannot reach the database delivers nothing more once its leases have ended, and another takes over; what it
+/// records later is refused.
+#[tokio::test(start_paused = true)]
+async fn instance_without_a_database_is_replaced() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (listener, mut desk) = Desk::open();
+    let (builder, faults) = stage.faulty();
+    let builder = builder.delivery_timeout(HOUR / 4).lease_for(HOUR / 2).ordered();
+    let cut_off = builder.on("OrderPlaced", listener).start().unwrap();
+    stage.pass(SECOND).await;
+    write(&cut_off, placed("order-1")).await;
+    let call = desk.next().await;
+
+    cut(&faults, u32::MAX);
+    let (other, _) = start(&stage, &seen);
+    stage.pass(29 * SECOND).await;
+    assert_eq!(seen.len(), 0, "the leases last");
+    stage.pass(10 * SECOND).await;
+    assert_eq!(seen.ids(), ["order-1"], "another has taken over");
+    assert!(call.is_cancelled(), "the delivery was cut off when the leases ended");
+    cut(&faults, 0);
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!(stage.status("order-1").await, Status::Done);
+    assert_eq!((cut_off.counts().done, other.counts().done), (0, 1));
+    assert_eq!(cut_off.partitions().len() + other.partitions().len(), PARTITIONS);
+}
+
+/// O5, S10: after an outage for all, nobody takes from another what that one still holds; nothing comes twice.
+#[tokio::test(start_paused = true)]
+async fn outage_for_all_moves_nothing() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let members = [start(&stage, &seen), start(&stage, &seen)];
+    stage.pass(60 * SECOND).await;
+    let shares = || [members[0].0.partitions(), members[1].0.partitions()].map(|floors| floors.len());
+    assert_eq!(shares(), [PARTITIONS / 2; 2]);
+
+    members.iter().for_each(|(_, faults)| cut(faults, u32::MAX));
+    stage.pass(300 * SECOND).await;
+    members.iter().for_each(|(_, faults)| cut(faults, 0));
+    for order in 1..=20 {
+        write(&members[0].0, placed(&format!("order-{order}"))).await;
+    }
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!((seen.len(), seen.distinct().len()), (20, 20));
+    assert_eq!(shares(), [PARTITIONS / 2; 2]);
+}
+
+/// O5, D12: an event over which owners die again and again runs alone, and is dead at last.
+#[tokio::test(start_paused = true)]
+async fn event_that_kills_its_owners_is_dead_at_last() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    stage.pending(&["order-1"]).await;
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    for incarnation in 0..7 {
+        let victim = Instance {
+            owner: Owner::new("victim", incarnation),
+            is_named: true,
+            mode: Mode::Ownership,
+            live_for: 30 * SECOND,
+        };
+        stage.store.join(&victim).await.unwrap();
+        let held = stage.store.acquire(&victim, &all).await.unwrap();
+        let lease = lease_of(&stage, &held, "order-1").await;
+        if held.iter().any(|holding| holding.crashes >= 2) {
+            assert!(stage.store.start(&lease).await.unwrap());
+        }
+    }
+
+    let (_outbox, _faults) = start(&stage, &seen);
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!(seen.len(), 0, "nobody dies over it any more");
+    assert_eq!(stage.status("order-1").await, Status::Dead);
+    let error = stage.row("order-1").await.last_error.unwrap();
+    assert!(error.contains("the process died"), "{error}");
+}
+
+/// O5: an instance whose delivery never ends gives its partitions up, and another goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn instance_that_hangs_is_replaced() {
+    let (store, seen) = (MemoryStore::new(), Notes::<Delivery>::new());
+    let (release, blocked) = mpsc::channel::<()>();
+    let blocked = Arc::new(std::sync::Mutex::new(blocked));
+    let hanging = move |_: Delivery| {
+        let blocked = blocked.clone();
+        async move {
+            // A bug that nobody can cancel: it holds the thread.
+            let _ = blocked.lock().unwrap().recv();
+            Ok::<_, ListenerError>(())
+        }
+    };
+    let brisk = |outbox: pillarbox::OutboxBuilder<MemoryStore>| {
+        let tick = Duration::from_millis(20);
+        outbox.ordered().delivery_timeout(tick).margin(tick).heartbeat_every(tick).silent_after(10 * tick)
+    };
+    let hung = brisk(Outbox::builder(store.clone())).workers(1).on("OrderPlaced", hanging).start().unwrap();
+    hung.poll().await.unwrap();
+    let event = Event::builder("OrderPlaced").id("order-1").key("order-1").json_text("{}").build().unwrap();
+    write(&hung, event).await;
+
+    let other = brisk(Outbox::builder(store)).on("OrderPlaced", seen.listener()).start().unwrap();
+    while seen.len() == 0 {
+        other.poll().await.unwrap();
+        tokio::task::yield_now().await;
+    }
+
+    release.send(()).unwrap();
+    drop(release);
+    assert_eq!(seen.ids(), ["order-1"]);
+    hung.close().await;
+    assert_eq!(hung.counts().done, 0, "what it delivered at last is not its own to record");
+}
