@@ -193,7 +193,9 @@ impl Config {
             let size = self.batch_size;
             require(max >= size, "max_batch", max, format_args!("it must be at least `batch_size`, {size}"))?;
         }
-        self.check_leases()?;
+        if self.mode() == Mode::Claims {
+            self.check_leases()?;
+        }
         self.check_ownership()?;
         self.check_name()?;
         require(
@@ -236,6 +238,12 @@ impl Config {
             "on_dead_head",
             "`Park`",
             "a key is parked only where order is kept and `stop_on_first_failure` is on",
+        )?;
+        require(
+            self.skip_recent.is_zero() || self.mode() == Mode::Claims,
+            "skip_recent",
+            format_args!("{:?}", self.skip_recent),
+            "an owner reads everything in its partitions; leave it out with the mode `ownership`",
         )?;
         let (silent, beat) = (self.silent_after, self.heartbeat_every);
         let least = beat.saturating_mul(2).saturating_add(self.margin);

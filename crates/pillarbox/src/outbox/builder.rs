@@ -33,6 +33,7 @@ use crate::{AggregateType, EventType, Listener, Sink};
 /// | [`batch_size`](Self::batch_size) | 50 | the first take; it grows with a backlog |
 /// | [`lease_for`](Self::lease_for) | 5 min | how long taken events belong to an instance |
 /// | [`name`](Self::name) | generated | with a name, a restart takes over its own leases at once |
+/// | [`ordered`](Self::ordered), [`mode`](Self::mode) | no order, by claims | order by key; how work is taken |
 /// | [`delete_done`](Self::delete_done), [`keep_done_for`](Self::keep_done_for) | keep for ever | what becomes of done events |
 ///
 /// It delivers from memory after a commit and from the table by polling, unless one of
@@ -172,13 +173,15 @@ impl<S: Store> OutboxBuilder<S> {
         self
     }
 
-    /// How many events wait in the hot queue; default 1,000. Beyond that the poller delivers.
+    /// How many events wait in the hot queue; default 1,000. Beyond that the poller delivers. With [`Mode::Ownership`]
+    /// it stays empty.
     pub fn hot_queue(mut self, capacity: usize) -> Self {
         self.config.hot_queue = capacity;
         self
     }
 
-    /// How many events wait in the cold queue; default 1,000.
+    /// How many events wait in the cold queue; default 1,000. With [`Mode::Ownership`] as many are in memory at most,
+    /// from when they are read until their outcomes are recorded.
     pub fn cold_queue(mut self, capacity: usize) -> Self {
         self.config.cold_queue = capacity;
         self
@@ -222,14 +225,14 @@ impl<S: Store> OutboxBuilder<S> {
         self
     }
 
-    /// Leave events to others that were written less than this ago; default zero.
+    /// Leave events to others that were written less than this ago; default zero. Not with [`Mode::Ownership`].
     pub fn skip_recent(mut self, age: Duration) -> Self {
         self.config.skip_recent = age;
         self
     }
 
     /// How long taken events belong to this instance; default 5 minutes, at most an hour. It must exceed
-    /// the delivery timeout and the margin.
+    /// the delivery timeout and the margin. With [`Mode::Ownership`] heartbeats take its place.
     pub fn lease_for(mut self, lease: Duration) -> Self {
         self.config.lease_for = lease;
         self

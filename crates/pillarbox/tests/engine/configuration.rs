@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use pillarbox::{ConfigError, FanOut, GLOBAL, MemorySink, MemoryStore, OutboxBuilder, Retry};
+use pillarbox::store::Mode;
+use pillarbox::{
+    ConfigError, DeadHead, FanOut, GLOBAL, Leased, MemorySink, MemoryStore, OutboxBuilder, PollerHandler,
+    Retry,
+};
 
 use crate::stage::{HOUR, SECOND, Stage};
 
@@ -120,4 +124,57 @@ async fn endless_durations_are_refused() {
     let error = Stage::set().outbox().delivery_timeout(Duration::MAX).start().unwrap_err();
 
     assert!(error.to_string().starts_with("`lease_for` is 300s"), "{error}");
+}
+
+/// O2, O7: order and its policies are refused where they would do nothing.
+#[tokio::test(start_paused = true)]
+async fn order_without_ownership_is_refused() {
+    refused(
+        |outbox| outbox.mode(Mode::Claims).ordered(),
+        "`ordered` is set: the mode `claims` keeps no order; use `Mode::Ownership`, or leave `mode` out",
+    );
+    let parked = "`on_dead_head` is `Park`: a key is parked only where order is kept and `stop_on_first_failure` is on";
+    refused(|outbox| outbox.mode(Mode::Ownership).on_dead_head(DeadHead::Park), parked);
+    refused(|outbox| outbox.ordered().stop_on_first_failure(false).on_dead_head(DeadHead::Park), parked);
+    refused(
+        |outbox| outbox.ordered().skip_recent(SECOND),
+        "`skip_recent` is 1s: an owner reads everything in its partitions; leave it out with the mode `ownership`",
+    );
+}
+
+/// O5: heartbeats that cannot keep an instance alive are refused; a long delivery is not, for they outlast it.
+#[tokio::test(start_paused = true)]
+async fn silence_shorter_than_two_heartbeats_is_refused() {
+    refused(
+        |outbox| outbox.ordered().silent_after(14 * SECOND),
+        "`silent_after` is 14s: it must be at least twice `heartbeat_every` and the `margin`, together 15s, or one late heartbeat loses everything",
+    );
+    refused(|outbox| outbox.ordered().silent_after(HOUR + SECOND), "`silent_after` is 3601s: at most 3600s");
+    refused(
+        |outbox| outbox.ordered().heartbeat_every(Duration::ZERO),
+        "`heartbeat_every` is 0ns: it must be longer than zero",
+    );
+    assert!(Stage::set().outbox().ordered().delivery_timeout(2 * HOUR).start().is_ok());
+}
+
+/// A handler that takes nothing.
+struct Idle;
+
+impl PollerHandler for Idle {
+    fn capacity(&self) -> usize {
+        0
+    }
+
+    fn handle(&self, _: Leased) -> bool {
+        false
+    }
+}
+
+/// O2: a handler of one's own would break the order that an owner keeps.
+#[tokio::test(start_paused = true)]
+async fn handler_of_ones_own_with_ownership_is_refused() {
+    refused(
+        |outbox| outbox.ordered().poller_handler(Idle),
+        "`poller_handler` is set: with `Mode::Ownership` events go to listeners and sinks; leave one of the two out",
+    );
 }
