@@ -119,7 +119,7 @@ impl EventStore for SqliteStore {
 #[derive(Default)]
 struct Sorted {
     done: BTreeMap<Token, Vec<i64>>,
-    done_by_owner: Vec<Value>,
+    done_by_owner: Vec<(i64, Token)>,
     retry: Vec<Value>,
     aside: Vec<Value>,
     dead: Vec<Value>,
@@ -134,9 +134,7 @@ impl Sorted {
             let Lease { seq, token, attempts, starts } = *lease;
             check(token, outcome)?;
             match outcome {
-                Outcome::Done if token.partition().is_some() => {
-                    sorted.done_by_owner.push(json!([seq, token.0]));
-                }
+                Outcome::Done if token.partition().is_some() => sorted.done_by_owner.push((seq, token)),
                 Outcome::Done => sorted.done.entry(token).or_default().push(seq),
                 Outcome::Retry { after, error, spent } => {
                     let error = cut_error(error);
@@ -175,8 +173,13 @@ impl Sorted {
             let settled = query.fetch_all(&mut *connection).await?;
             note_lost(&mut lost, numbers, &settled);
         }
+        if !self.done_by_owner.is_empty() {
+            let query = sqlx::query_scalar(by_owner.clone()).bind(json_object(&self.done_by_owner));
+            let settled = query.fetch_all(&mut *connection).await?;
+            let numbers = self.done_by_owner.iter().map(|&(seq, _)| seq).collect();
+            note_lost(&mut lost, numbers, &settled);
+        }
         for (statement, rows) in [
-            (by_owner, self.done_by_owner),
             (&statements.retry, self.retry),
             (&statements.aside, self.aside),
             (&statements.dead, self.dead),
@@ -225,6 +228,12 @@ async fn apply_rows(
     })?;
     note_lost(lost, numbers, &settled);
     Ok(settled)
+}
+
+/// Tokens by number. An object is read faster than rows of JSON, and this is what most settlements are.
+fn json_object(leased: &[(i64, Token)]) -> String {
+    let members: Vec<String> = leased.iter().map(|(seq, token)| format!(r#""{seq}":{}"#, token.0)).collect();
+    format!("{{{}}}", members.join(","))
 }
 
 fn note_lost(lost: &mut HashSet<i64>, numbers: Vec<i64>, settled: &[i64]) {

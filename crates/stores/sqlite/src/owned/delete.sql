@@ -2,9 +2,9 @@ DELETE FROM outbox_event NOT INDEXED
 WHERE seq IN (
     SELECT owned.seq
     FROM json_each(?1) AS settled
-    CROSS JOIN outbox_event AS owned NOT INDEXED ON owned.seq = settled.value ->> 0
+    CROSS JOIN outbox_event AS owned NOT INDEXED ON owned.seq = CAST(settled.key AS INTEGER)
     CROSS JOIN outbox_partition AS lease NOT INDEXED ON lease.event_partition = owned.event_partition
-    WHERE settled.value ->> 1 = ~((lease.epoch << 8) | lease.event_partition)
+    WHERE settled.value = ~((lease.epoch << 8) | lease.event_partition)
 )
     AND status NOT IN (1, 3)
 RETURNING seq;

@@ -7,8 +7,8 @@ SET
     locked_at = NULL,
     token = NULL
 FROM json_each(?1) AS settled
-WHERE seq = settled.value ->> 0
-    AND settled.value ->> 1 = (
+WHERE seq = CAST(settled.key AS INTEGER)
+    AND settled.value = (
         SELECT ~((lease.epoch << 8) | lease.event_partition)
         FROM outbox_partition AS lease
         WHERE lease.event_partition = outbox_event.event_partition

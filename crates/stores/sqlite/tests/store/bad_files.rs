@@ -65,7 +65,7 @@ async fn paths_and_urls_open_the_same_file() {
     let odd = orders.path().with_file_name("or:d er[s]?#%.db");
     assert_eq!(SqliteStore::connect(odd.to_str().unwrap()).await.unwrap().path(), odd);
     for url in [format!("sqlite:{path}"), format!("sqlite://{path}"), format!("sqlite://{path}?mode=rwc")] {
-        assert_eq!(SqliteStore::connect(url).await.unwrap().check().await.unwrap(), 1);
+        SqliteStore::connect(url).await.unwrap().check().await.unwrap();
     }
     assert_eq!(store.path().to_str(), Some(path));
 }

@@ -4,6 +4,7 @@
 
 mod bad_files;
 mod cancellations;
+mod costs;
 mod histories;
 mod migrations;
 mod modes;
@@ -11,7 +12,9 @@ mod orders;
 mod owners;
 mod plans;
 mod pools;
+mod processes;
 mod read_only_files;
+mod relays;
 mod rows;
 mod statements;
 mod wake_ups;

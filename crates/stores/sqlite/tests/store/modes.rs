@@ -1,25 +1,10 @@
 //! The mode of a file: its indexes come and go with it, and it changes at once or not at all.
 
-use pillarbox::partition_of;
-use pillarbox::store::{
-    Administration, EventStore, Instance, Mode, Outcome, Owner, Ownership, Selection, StoreError, Visit,
-};
+use pillarbox::store::{Administration, EventStore, Mode, Outcome, Owner, Ownership, Selection, StoreError};
 use pillarbox_sqlite::SqliteStore;
 
 use crate::orders::{LONG, Orders, claim, order_placed, settle, take, write};
-
-/// An instance of this mode whose name nobody set.
-pub(crate) fn instance(name: &str, mode: Mode) -> Instance {
-    Instance { owner: Owner::new(name, 1), is_named: false, mode, live_for: LONG }
-}
-
-/// An owner of the partition of `key`, and what it visits.
-pub(crate) async fn owner_of(store: &SqliteStore, key: &str) -> (Instance, Visit) {
-    let relay = instance("relay", Mode::Ownership);
-    store.join(&relay).await.unwrap();
-    let held = store.acquire(&relay, &[partition_of(key)]).await.unwrap()[0];
-    (relay, Visit { partition: held.partition, epoch: held.epoch, floor: held.floor, in_flight: vec![] })
-}
+use crate::relays::{instance, owner_of};
 
 #[track_caller]
 fn refused_for_mode<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {

@@ -6,26 +6,11 @@ use std::time::Duration;
 use pillarbox::store::{
     DoneRows, EventStore, Fetched, Instance, Lease, Mode, Outcome, Ownership, Settlement, Token, Visit,
 };
-use pillarbox::{PARTITIONS, partition_of};
+use pillarbox::{Event, PARTITIONS, partition_of};
 use pillarbox_sqlite::SqliteStore;
 
-use crate::modes::{instance, owner_of};
 use crate::orders::{Orders, order_placed, write};
-
-/// Visits to all partitions, by one who owns them.
-async fn visits_of_all(store: &SqliteStore) -> Vec<Visit> {
-    let relay = instance("relay", Mode::Ownership);
-    store.join(&relay).await.unwrap();
-    let all: Vec<u8> = (0..=u8::MAX).collect();
-    let held = store.acquire(&relay, &all).await.unwrap();
-    let visit = |held: &pillarbox::store::Holding| Visit {
-        partition: held.partition,
-        epoch: held.epoch,
-        floor: 0,
-        in_flight: vec![],
-    };
-    held.iter().map(visit).collect()
-}
+use crate::relays::{instance, owner_of, owner_of_all};
 
 fn ids(fetched: &[Fetched]) -> Vec<&str> {
     fetched.iter().map(|fetched| fetched.taken.event_id.as_str()).collect()
@@ -107,7 +92,7 @@ async fn row_without_a_partition_keeps_its_place() {
 async fn many_rows_without_a_partition_are_adopted() {
     let orders = Orders::new();
     let store = orders.store().await;
-    let visits = visits_of_all(&store).await;
+    let (_, visits) = owner_of_all(&store).await;
     let by_hand = "WITH RECURSIVE n (seq) AS (VALUES (1) UNION ALL SELECT seq + 1 FROM n WHERE seq < 10500)
         INSERT INTO outbox_event (event_id, event_type, event_key, payload)
         SELECT 'event-' || seq, 'OrderPlaced', iif(seq % 2, 'order-' || (seq % 100), NULL), '{}' FROM n";
@@ -128,7 +113,7 @@ async fn many_rows_without_a_partition_are_adopted() {
 async fn partition_that_is_none_is_corrected() {
     let orders = Orders::new();
     let store = orders.store().await;
-    let visits = visits_of_all(&store).await;
+    let (_, visits) = owner_of_all(&store).await;
     let by_hand =
         "INSERT INTO outbox_event (event_id, event_type, event_key, event_partition, payload) VALUES
         ('above', 'OrderPlaced', 'order-17', 256, '{}'), ('below', 'OrderPlaced', 'order-17', -1, '{}')";
@@ -147,7 +132,7 @@ async fn partition_that_is_none_is_corrected() {
 async fn key_that_is_no_text_is_none() {
     let orders = Orders::new();
     let store = orders.store().await;
-    let visits = visits_of_all(&store).await;
+    let (_, visits) = owner_of_all(&store).await;
     let by_hand = "INSERT INTO outbox_event (event_id, event_type, event_key, payload)
         VALUES ('a', 'OrderPlaced', CAST(x'ff' AS TEXT), '{}')";
     orders.execute(by_hand).await;
@@ -206,8 +191,8 @@ async fn stale_outcome_parks_no_key() {
 async fn refused_wait_takes_back_its_batch() {
     let orders = Orders::new();
     let store = orders.store().await;
-    let visits = visits_of_all(&store).await;
-    let without_key = pillarbox::Event::of_json("OrderPlaced", "{}").unwrap();
+    let (_, visits) = owner_of_all(&store).await;
+    let without_key = Event::of_json("OrderPlaced", "{}").unwrap();
     write(&store, &[order_placed("order-17"), without_key]).await;
     let fetched = store.fetch(&visits, 10).await.unwrap();
     let endless = Outcome::Aside { until: None, reason: "its key waits".into() };

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::orders::{LONG, Orders, order_placed, take};
+use crate::orders::{LONG, Orders, order_placed, take, write};
+use crate::relays::owner_of_all;
 use pillarbox::Event;
 use pillarbox::store::{
-    Birth, DoneRows, EventStore, Outcome, Owner, Settlement, Taken, Token, TxStore, WakeUp,
+    Birth, DoneRows, EventStore, Outcome, Owner, Ownership, Settlement, Taken, Token, TxStore, WakeUp,
 };
 use pillarbox_sqlite::SqliteStore;
 use pillarbox_testkit::statements;
@@ -105,6 +106,62 @@ async fn a_settlement_is_a_statement_for_each_kind() {
     assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
 
     assert_eq!(counted.statements().len(), 5);
+}
+
+/// D12, P5: an owner of all partitions drains two statements for a hundred events, and a look at an empty table and a
+/// heartbeat cost a handful.
+#[tokio::test]
+async fn owner_drains_by_two_statements_for_many_events() {
+    let counted = Counted::new("owns_").await;
+    let store = &counted.store;
+    let (relay, visits) = owner_of_all(store).await;
+    write(store, &orders_placed(1_000)).await;
+    counted.statements();
+
+    let (mut drained, mut rounds) = (0, 0);
+    while drained < 1_000 {
+        let fetched = store.fetch(&visits, 1).await.unwrap();
+        let settlements: Vec<Settlement> = fetched.iter().map(|fetched| done(&fetched.taken)).collect();
+        assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
+        drained += fetched.len();
+        rounds += 1;
+    }
+    assert_eq!(counted.statements().len(), 2 * rounds);
+
+    assert!(store.fetch(&visits, 100).await.unwrap().is_empty());
+    assert_eq!(counted.statements().len(), 2, "whether a row has no partition is asked too");
+    assert!(store.due(&visits, 100).await.unwrap().events.is_empty());
+    assert_eq!(counted.statements().len(), 1);
+    store.beat(&relay, &[]).await.unwrap();
+    assert_eq!(counted.statements().len(), 6);
+}
+
+/// D12: an owner's outcomes of all kinds, from many partitions, are recorded by one statement each, and one for the keys
+/// that are parked.
+#[tokio::test]
+async fn owners_settlement_is_a_statement_for_each_kind() {
+    let counted = Counted::new("ordered_").await;
+    let store = &counted.store;
+    let (_, visits) = owner_of_all(store).await;
+    write(store, &orders_placed(120)).await;
+    let fetched = store.fetch(&visits, 100).await.unwrap();
+    counted.statements();
+    let outcomes = [
+        Outcome::Done,
+        Outcome::Retry { after: LONG, error: "no".into(), spent: true },
+        Outcome::Aside { until: None, reason: "its key waits".into() },
+        Outcome::Dead { error: "never".into(), spent: true },
+        Outcome::Parked { error: "never".into(), spent: true },
+        Outcome::Released,
+    ];
+
+    let settlements = fetched.iter().zip(outcomes.iter().cycle());
+    let settlements: Vec<Settlement> = settlements
+        .map(|(fetched, outcome)| Settlement { lease: fetched.taken.lease, outcome: outcome.clone() })
+        .collect();
+    assert!(store.settle(&settlements, DoneRows::Delete).await.unwrap().is_empty());
+
+    assert_eq!((settlements.len(), counted.statements().len()), (120, 7));
 }
 
 /// W13: reading back is one statement for all that wait.
