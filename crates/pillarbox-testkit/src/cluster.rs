@@ -21,7 +21,8 @@ use pillarbox::store::{Administration, Status};
 use pillarbox::{Event, Outbox};
 
 pub use member::member;
-use member::{HANGS, Member, Setting};
+use member::{HANGS, Setting};
+pub(crate) use member::{Member, PATIENCE, orders, say};
 
 use crate::acceptance::Stage;
 

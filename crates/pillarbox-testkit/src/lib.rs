@@ -18,6 +18,7 @@
 pub mod acceptance;
 pub mod adapters;
 pub mod cancellations;
+pub mod chaos;
 pub mod cluster;
 pub mod conformance;
 pub mod faulty;

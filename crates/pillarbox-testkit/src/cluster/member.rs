@@ -23,7 +23,7 @@ const SUPERSEDED: &str = "superseded";
 /// How long a member waits for a hint before it looks by itself.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A member that says nothing for so long has failed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a member may take over a delivery.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +112,7 @@ async fn serve<C: Cluster>(address: &str, Setting { delivery_timeout, margin }: 
 }
 
 /// The lines of standard input.
-fn orders() -> mpsc::UnboundedReceiver<String> {
+pub(crate) fn orders() -> mpsc::UnboundedReceiver<String> {
     let (sender, orders) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -125,14 +125,14 @@ fn orders() -> mpsc::UnboundedReceiver<String> {
 }
 
 /// Tells the test, in one line.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     // The test may be over.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 /// A member, as the test sees it. It is killed when dropped.
-pub(super) struct Member {
+pub(crate) struct Member {
     process: Child,
     orders: Option<ChildStdin>,
     lines: mpsc::UnboundedReceiver<String>,
@@ -155,7 +155,7 @@ impl Member {
         program
     }
 
-    fn launch(program: &mut Command) -> Self {
+    pub(crate) fn launch(program: &mut Command) -> Self {
         let mut process = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::unbounded_channel();
         let output = BufReader::new(process.stdout.take().unwrap());
@@ -170,7 +170,7 @@ impl Member {
     }
 
     /// Waits until it has polled for the first time.
-    pub(super) async fn ready(&mut self) {
+    pub(crate) async fn ready(&mut self) {
         while self.line().await != "ready" {}
     }
 
@@ -206,13 +206,30 @@ impl Member {
         self.process.wait().unwrap();
     }
 
+    /// SIGKILL; returns what it has said.
+    pub(crate) async fn kill_and_hear(mut self) -> Vec<String> {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let mut lines = Vec::new();
+        while let Some(line) = self.next_line().await {
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// Lets it end, and returns what it has said.
+    pub(crate) async fn end(mut self) -> Vec<String> {
+        drop(self.orders.take());
+        self.last_lines().await
+    }
+
     /// SIGSTOP.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
     }
 
     /// SIGCONT.
-    pub(super) fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
@@ -247,6 +264,11 @@ impl Member {
 
     async fn next_line(&mut self) -> Option<String> {
         tokio::time::timeout(PATIENCE, self.lines.recv()).await.expect("the process says something")
+    }
+
+    /// The number of the process.
+    pub(crate) fn number(&self) -> u32 {
+        self.process.id()
     }
 
     fn pid(&self) -> Pid {

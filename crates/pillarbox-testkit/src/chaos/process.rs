@@ -1,0 +1,180 @@
+//! What a process does: write, or deliver in order.
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use pillarbox::store::Ownership;
+use pillarbox::{Clock, Delivery, Event, ListenerError, Outbox, Retry, Runtime, Store, SystemClock, Tx};
+
+use crate::cluster::{Cluster, orders, say};
+
+/// Set in a process: where the outbox is.
+const ADDRESS: &str = "PILLARBOX_TEST_CHAOS";
+/// Set in a process: what it does.
+const ROLE: &str = "PILLARBOX_TEST_CHAOS_ROLE";
+const KEYS: u64 = 200;
+/// Of so many deliveries one fails, and one takes a while.
+const FAILS_ONE_OF: u64 = 20;
+const TAKES_LONG_ONE_OF: u64 = 50;
+/// An instance is silent for so long before others take over.
+const SILENT_AFTER: Duration = Duration::from_millis(1_500);
+const MARGIN: Duration = Duration::from_millis(250);
+/// How often a relay looks whether it has lost something.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a process does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Role {
+    Writer,
+    Relay,
+}
+
+/// This test binary once more, in a role.
+pub(super) fn program(address: &str, role: Role) -> Command {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.env(ADDRESS, address).env(ROLE, format!("{role:?}"));
+    program
+}
+
+/// Runs this process in its role, if it was started in one.
+pub fn member<C: Cluster<Store: Ownership>>() -> Option<ExitCode> {
+    let address = std::env::var(ADDRESS).ok()?;
+    let role = std::env::var(ROLE).ok()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = C::at(&address).await;
+        if role == "Writer" { write(store).await } else { relay(store).await }
+    });
+    // A thread may still wait for a line that never comes.
+    runtime.shutdown_background();
+    Some(ExitCode::SUCCESS)
+}
+
+/// Tells an act with its time, in nanoseconds of the machine's clock.
+fn tell(act: &str, event_id: &str, key: &str) {
+    say(&format!("{act} {event_id} {key} {}", SystemClock.now().as_nanos()));
+}
+
+fn key_of(event: &Event) -> &str {
+    event.key().unwrap_or("-")
+}
+
+/// Delivers in order until it is told to end.
+async fn relay<S: Store + Ownership>(store: S) {
+    let random = Runtime::tokio().random;
+    let listener = move |delivery: Delivery| {
+        let chance = random.next_u64();
+        async move {
+            tell("deliver", delivery.id(), key_of(&delivery));
+            let attempt = Attempt { delivery };
+            if chance.is_multiple_of(TAKES_LONG_ONE_OF) {
+                SystemClock.sleep(Duration::from_millis(100)).await;
+            }
+            if chance % FAILS_ONE_OF == 1 {
+                return Err(ListenerError::new("not now"));
+            }
+            attempt.succeeded();
+            Ok(())
+        }
+    };
+    let outbox = Outbox::builder(store)
+        .ordered()
+        .on("OrderPlaced", listener)
+        .retry(Retry::fixed(Duration::from_millis(50)).max_attempts(100))
+        .heartbeat_every(Duration::from_millis(200))
+        .silent_after(SILENT_AFTER)
+        .rebalance_every(Duration::from_millis(500))
+        .margin(MARGIN)
+        .poll_every(Duration::from_millis(500))
+        .start()
+        .unwrap();
+    // Who is frozen in the middle of it finds its connection gone afterwards, and polls again by itself.
+    let _ = outbox.poll().await;
+    say("ready");
+    let mut orders = orders();
+    let mut lost = 0;
+    while !matches!(tokio::time::timeout(LOOK_EVERY, orders.recv()).await, Ok(None)) {
+        let counted = outbox.counts().lost_leases;
+        if counted > std::mem::replace(&mut lost, counted) {
+            tell("lost", "-", "-");
+        }
+    }
+    outbox.close().await;
+}
+
+/// A delivery that has begun; unless it succeeds, it tells that it comes again.
+struct Attempt {
+    delivery: Delivery,
+}
+
+impl Attempt {
+    fn succeeded(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        tell("again", self.delivery.id(), key_of(&self.delivery));
+    }
+}
+
+/// Writes until it is told to end: commits, rollbacks, and transactions of one key that overlap.
+async fn write<S: Store>(store: S) {
+    let outbox = Outbox::builder(store).writer_only().start().unwrap();
+    let random = Runtime::tokio().random;
+    say("ready");
+    let mut orders = orders();
+    loop {
+        let pause = Duration::from_millis(random.next_u64() % 8);
+        match tokio::time::timeout(pause, orders.recv()).await {
+            Ok(None) => break,
+            Ok(Some(_)) | Err(_) => {}
+        }
+        let chance = random.next_u64();
+        let key = format!("order-{}", chance % KEYS);
+        match (chance >> 32) % 10 {
+            0 => roll_back(&outbox, event(Some(&key))).await,
+            1 => overlap(&outbox, &key).await,
+            2 => commit(begin(&outbox, event(None)).await).await,
+            _ => commit(begin(&outbox, event(Some(&key))).await).await,
+        }
+    }
+    outbox.close().await;
+}
+
+fn event(key: Option<&str>) -> Event {
+    let event = Event::builder("OrderPlaced").json_text("{}");
+    match key {
+        Some(key) => event.key(key).build().unwrap(),
+        None => event.build().unwrap(),
+    }
+}
+
+/// An event in a transaction that is open.
+async fn begin<S: Store>(outbox: &Outbox<S>, event: Event) -> (Tx<S>, Event) {
+    let mut tx = outbox.begin().await.unwrap();
+    tell("insert", event.id(), key_of(&event));
+    outbox.write(&mut tx, event.clone()).await.unwrap();
+    (tx, event)
+}
+
+async fn commit<S: Store>((tx, event): (Tx<S>, Event)) {
+    tx.commit().await.unwrap();
+    tell("commit", event.id(), key_of(&event));
+}
+
+async fn roll_back<S: Store>(outbox: &Outbox<S>, event: Event) {
+    let (tx, event) = begin(outbox, event).await;
+    tx.rollback().await.unwrap();
+    tell("rollback", event.id(), key_of(&event));
+}
+
+/// Two transactions of one key, of which the second commits first.
+async fn overlap<S: Store>(outbox: &Outbox<S>, key: &str) {
+    let first = begin(outbox, event(Some(key))).await;
+    let second = begin(outbox, event(Some(key))).await;
+    commit(second).await;
+    SystemClock.sleep(Duration::from_millis(20)).await;
+    commit(first).await;
+}
