@@ -1,6 +1,7 @@
 //! What operators ask.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
@@ -9,20 +10,24 @@ use sqlx::Row;
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 
 use crate::MySqlStore;
+use crate::fault;
 use crate::migration::by_name;
 use crate::row::{event_id, stored, wait};
 use crate::statements::{MOST_LISTED, MySqlQuery, Statements, bind_list};
 
 impl Administration for MySqlStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
-        let stats = self.inner.statements.stats.clone();
-        Box::pin(self.run(
-            |inner| &inner.operating,
-            move |connection| {
-                let query = sqlx::query(stats.clone());
-                Box::pin(async move { counted(&query.fetch_one(connection).await?) })
-            },
-        ))
+        Box::pin(async move {
+            let is_by_partition = self.inner.is_by_partition.load(Ordering::Relaxed);
+            match self.count(is_by_partition).await {
+                Err(error) if fault::is_missing_index(&error) => {
+                    let stats = self.count(!is_by_partition).await?;
+                    self.inner.is_by_partition.store(!is_by_partition, Ordering::Relaxed);
+                    Ok(stats)
+                }
+                stats => stats,
+            }
+        })
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
@@ -107,6 +112,20 @@ impl Administration for MySqlStore {
 }
 
 impl MySqlStore {
+    /// Counts by the indexes of one mode or of the other.
+    async fn count(&self, is_by_partition: bool) -> Result<Stats, StoreError> {
+        let Statements { stats, stats_by_partition, .. } = &self.inner.statements;
+        let stats = if is_by_partition { stats_by_partition } else { stats }.clone();
+        self.run(
+            |inner| &inner.operating,
+            move |connection| {
+                let query = sqlx::query(stats.clone());
+                Box::pin(async move { counted(&query.fetch_one(connection).await?) })
+            },
+        )
+        .await
+    }
+
     async fn list(
         &self,
         query: impl Fn() -> MySqlQuery<'static> + Send + Sync + 'static,
@@ -195,7 +214,10 @@ async fn replay(
     match selection {
         Selection::Numbers { from, to } => {
             let query = sqlx::query(statements.replay_numbers.clone()).bind(from).bind(to);
-            Ok(query.execute(connection).await?.rows_affected())
+            let replayed = query.execute(&mut *connection).await?.rows_affected();
+            let unpark = sqlx::query(statements.unpark_numbers.clone()).bind(from).bind(to);
+            unpark.execute(connection).await?;
+            Ok(replayed)
         }
         Selection::Ids(ids) => {
             let mut replayed = 0;
@@ -203,6 +225,7 @@ async fn replay(
                 let query = bind_list(sqlx::query(statements.replay_ids.of(ids.len())), &texts(ids));
                 replayed += query.execute(&mut *connection).await?.rows_affected();
             }
+            unpark(connection, statements, ids).await?;
             Ok(replayed)
         }
     }
@@ -233,7 +256,22 @@ async fn discard(
         let query = bind_list(sqlx::query(statements.discard.of(numbers.len())), numbers);
         query.execute(&mut *connection).await?;
     }
-    found.iter().map(event_id).collect()
+    let ids = found.iter().map(event_id).collect::<Result<Vec<_>, _>>()?;
+    unpark(connection, statements, &ids).await?;
+    Ok(ids)
+}
+
+/// Frees keys that are parked for these events: what is replayed or discarded holds nothing any more.
+async fn unpark(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    ids: &[String],
+) -> Result<(), sqlx::Error> {
+    for ids in ids.chunks(MOST_LISTED) {
+        let query = bind_list(sqlx::query(statements.unpark_ids.of(ids.len())), &texts(ids));
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
 }
 
 fn texts(ids: &[String]) -> Vec<&str> {

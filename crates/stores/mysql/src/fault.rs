@@ -20,6 +20,7 @@ const ER_TABLEACCESS_DENIED: u16 = 1142;
 const ER_COLUMNACCESS_DENIED: u16 = 1143;
 const ER_NO_SUCH_TABLE: u16 = 1146;
 const ER_NET_PACKET_TOO_LARGE: u16 = 1153;
+const ER_KEY_DOES_NOT_EXIST: u16 = 1176;
 const ER_TOO_MANY_USER_CONNECTIONS: u16 = 1203;
 const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
 const ER_LOCK_DEADLOCK: u16 = 1213;
@@ -94,12 +95,7 @@ impl Place {
     fn said(&self, error: sqlx::Error) -> StoreError {
         match number(&error) {
             Some(ER_NO_SUCH_TABLE | ER_BAD_DB) => StoreError::NotMigrated,
-            Some(
-                ER_TABLEACCESS_DENIED
-                | ER_COLUMNACCESS_DENIED
-                | ER_DBACCESS_DENIED
-                | ER_SPECIFIC_ACCESS_DENIED,
-            ) => self.missing_privilege(error),
+            Some(_) if is_denied(&error) => self.missing_privilege(error),
             Some(ER_LOCK_DEADLOCK) => {
                 unavailable(format!("another transaction on `{self}` stood in the way"), error)
             }
@@ -161,7 +157,9 @@ impl Place {
     fn missing_privilege(&self, error: sqlx::Error) -> StoreError {
         let Self { user, names, .. } = self;
         let text = mysql(&error).map(|said| said.message()).unwrap_or_default();
-        let table = names.table(if text.contains("outbox_meta") { "outbox_meta" } else { "outbox_event" });
+        let others = ["outbox_meta", "outbox_instance", "outbox_partition", "outbox_parked"];
+        let table = others.into_iter().find(|table| text.contains(table)).unwrap_or("outbox_event");
+        let table = names.table(table);
         let denied = text.split_once(" command denied to user '");
         let denied = denied.and_then(|(privilege, rest)| Some((privilege, rest.split_once('\'')?.0)));
         let reason = match denied {
@@ -300,6 +298,20 @@ pub(crate) fn is_lock_timeout(error: &sqlx::Error) -> bool {
 /// Whether a table that the statement names, or the database that it is in, is missing.
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     matches!(number(error), Some(ER_NO_SUCH_TABLE | ER_BAD_DB))
+}
+
+/// Whether the statement names an index that is missing.
+pub(crate) fn is_missing_index(error: &StoreError) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    source.and_then(number) == Some(ER_KEY_DOES_NOT_EXIST)
+}
+
+/// Whether the user may not do this.
+pub(crate) fn is_denied(error: &sqlx::Error) -> bool {
+    matches!(
+        number(error),
+        Some(ER_TABLEACCESS_DENIED | ER_COLUMNACCESS_DENIED | ER_DBACCESS_DENIED | ER_SPECIFIC_ACCESS_DENIED)
+    )
 }
 
 /// Whether the connection is gone, as opposed to an answer that was an error.

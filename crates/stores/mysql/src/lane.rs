@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::fault::{self, Place};
+use crate::migration;
 
 /// A connection that was not used for this long is asked whether it is still there.
 const ASK_AFTER: Duration = Duration::from_secs(1);
@@ -24,8 +25,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A process that is stopped in the middle of a transaction keeps its rows locked until the server has heard nothing
 /// of it for the `wait_timeout` that is set here. Outside of transactions it is longer: a connection that the server
 /// closes for it has to be made anew.
-const BEGIN: &str = include_str!("lane/begin.sql");
-const COMMIT: &str = include_str!("lane/commit.sql");
+pub(crate) const BEGIN: &str = include_str!("lane/begin.sql");
+pub(crate) const COMMIT: &str = include_str!("lane/commit.sql");
 
 /// How long a settlement waits for a row before it counts as locked: the shortest time that the server knows.
 const LOCKED_AFTER: Duration = Duration::from_secs(1);
@@ -60,6 +61,18 @@ impl Line {
     /// Why a connection could not be made, once others were: that may pass.
     fn excuse(&self, error: StoreError) -> StoreError {
         if self.is_proved.load(Ordering::Relaxed) { for_now(error) } else { error }
+    }
+
+    /// The same for work that takes as long as it takes; it waits for locked rows and tables no longer than others do.
+    pub(crate) fn patient(&self) -> Self {
+        Self {
+            place: self.place.clone(),
+            options: self.options.clone(),
+            connect_timeout: self.connect_timeout,
+            statement_timeout: Duration::MAX,
+            lock_timeout: self.lock_timeout,
+            is_proved: AtomicBool::new(self.is_proved.load(Ordering::Relaxed)),
+        }
     }
 
     /// How long a step may take before its connection counts as lost.
@@ -114,7 +127,7 @@ impl Lane {
     /// who was not let in within [`LET_IN_WITHIN`] goes on all the same.
     pub(crate) fn in_turn(line: &Line) -> Self {
         let names = line.place.names();
-        let database = names.schema().map_or("DATABASE()".to_owned(), |schema| format!("'{schema}'"));
+        let database = migration::database(names);
         // A wait that takes longer than statements may is an error in MariaDB.
         let seconds = LET_IN_WITHIN.min(line.statement_timeout / 2).as_secs_f64();
         let filled = |sql: &str| {

@@ -35,10 +35,15 @@
 //! ```
 
 mod admin;
+mod closed;
 mod fault;
 mod lane;
+mod membership;
 mod migration;
+mod mode;
 mod options;
+mod owned;
+mod ownership;
 mod row;
 mod settle;
 mod statements;

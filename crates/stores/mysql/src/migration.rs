@@ -9,23 +9,19 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Row, SqlSafeStr, SqlStr};
 
 use crate::MySqlStore;
-use crate::fault;
+use crate::fault::{self, Place};
 use crate::statements::{QUALIFIED, Statements};
 use crate::store::Inner;
 
 /// What makes one version of the one before. Definitions are not part of transactions here: each statement may
 /// be repeated, and the version is written last, so that a migration that was cut off is completed by the next.
-struct Migration {
-    tables: &'static str,
-    /// Made anew at the end; needs a privilege that not everybody has.
-    trigger: &'static str,
-}
+///
+/// Every one of them, in order; the first makes version 1.
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_outbox.sql"), include_str!("../migrations/0002_ownership.sql")];
 
-/// Every migration, in order; the first makes version 1.
-const MIGRATIONS: [Migration; 1] = [Migration {
-    tables: include_str!("../migrations/0001_outbox.sql"),
-    trigger: include_str!("../migrations/0001_trigger.sql"),
-}];
+/// Made after the tables of version 1; needs a privilege that not everybody has.
+const TRIGGER: &str = include_str!("../migrations/0001_trigger.sql");
 
 /// The version that this program needs.
 const NEWEST: u32 = MIGRATIONS.len() as u32;
@@ -41,21 +37,31 @@ const PATIENCE: u32 = 20;
 pub fn migrations_sql(names: &Names) -> String {
     let statements = Statements::new(names);
     let mut sql = String::new();
-    for (version, migration) in (1_u32..).zip(&MIGRATIONS) {
-        let tables = names.fill(migration.tables, &QUALIFIED);
-        let trigger = names.fill(migration.trigger, &QUALIFIED);
-        let version = statements.set_version.as_str().replace('?', &format!("'{version}'"));
+    for (version, migration) in (1_u32..).zip(MIGRATIONS) {
         // Writing to a string does not fail.
-        let _ = write!(
-            sql,
-            "{}\n{};\n\nDELIMITER //\n{}//\nDELIMITER ;\n\n{};\n",
-            tables.as_str(),
-            statements.drop_trigger.as_str().trim_end(),
-            trigger.as_str().trim_end(),
-            version.trim_end()
-        );
+        let _ = writeln!(sql, "{}", filled(migration, names));
+        if version == 1 {
+            let drop = statements.drop_trigger.as_str().trim_end();
+            let trigger = names.fill(TRIGGER, &QUALIFIED);
+            let _ =
+                writeln!(sql, "{drop};\n\nDELIMITER //\n{}//\nDELIMITER ;\n", trigger.as_str().trim_end());
+        }
+        let version = statements.set_version.as_str().replace('?', &format!("'{version}'"));
+        let _ = writeln!(sql, "{};\n", version.trim_end());
     }
+    sql.truncate(sql.trim_end().len() + 1);
     sql
+}
+
+/// A migration with the names of the tables, and with those by which it asks what there is already.
+fn filled(migration: &'static str, names: &Names) -> String {
+    let filled = names.fill(migration, &QUALIFIED);
+    filled.as_str().replace(":database", &database(names)).replace(":prefix", names.prefix())
+}
+
+/// The database that the tables are in, as an expression.
+pub(crate) fn database(names: &Names) -> String {
+    names.schema().map_or("DATABASE()".to_owned(), |schema| format!("'{schema}'"))
 }
 
 /// Applies what is missing, and returns the version that results.
@@ -71,11 +77,15 @@ pub(crate) async fn migrate(store: &MySqlStore) -> Result<u32, StoreError> {
     match migrated.await? {
         Migrated::Now => Ok(NEWEST),
         Migrated::Newer(found) => Err(newer(found)),
-        Migrated::Elsewhere => Err(StoreError::unavailable(format!(
-            "another process has been migrating `{}` for {PATIENCE} seconds; try again when it is done",
-            store.inner.line.place
-        ))),
+        Migrated::Elsewhere => Err(elsewhere(&store.inner.line.place)),
     }
+}
+
+/// Why nothing was migrated.
+pub(crate) fn elsewhere(place: &Place) -> StoreError {
+    StoreError::unavailable(format!(
+        "another process has been migrating `{place}` for {PATIENCE} seconds; try again when it is done"
+    ))
 }
 
 /// How a migration went.
@@ -87,15 +97,24 @@ enum Migrated {
 
 /// Migrates while no other process migrates the same outbox.
 async fn alone(inner: &Inner, connection: &mut MySqlConnection) -> Result<Migrated, sqlx::Error> {
-    let lock = by_name(inner, &inner.statements.lock, "").bind(PATIENCE);
-    let locked: Option<i64> = lock.fetch_one(&mut *connection).await?.try_get(0)?;
-    if locked != Some(1) {
+    if !lock(inner, connection).await? {
         return Ok(Migrated::Elsewhere);
     }
     // On an error the connection is closed, which gives up the lock.
     let migrated = upgrade(inner, connection).await?;
-    by_name(inner, &inner.statements.unlock, "").execute(connection).await?;
+    unlock(inner, connection).await?;
     Ok(migrated)
+}
+
+/// Keeps other processes from migrating the same outbox, unless one does and goes on for long.
+pub(crate) async fn lock(inner: &Inner, connection: &mut MySqlConnection) -> Result<bool, sqlx::Error> {
+    let lock = by_name(inner, &inner.statements.lock, "").bind(PATIENCE);
+    let locked: Option<i64> = lock.fetch_one(connection).await?.try_get(0)?;
+    Ok(locked == Some(1))
+}
+
+pub(crate) async fn unlock(inner: &Inner, connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+    by_name(inner, &inner.statements.unlock, "").execute(connection).await.map(drop)
 }
 
 async fn upgrade(inner: &Inner, connection: &mut MySqlConnection) -> Result<Migrated, sqlx::Error> {
@@ -106,9 +125,9 @@ async fn upgrade(inner: &Inner, connection: &mut MySqlConnection) -> Result<Migr
         return Ok(Migrated::Newer(found));
     }
     for migration in &MIGRATIONS[found as usize..] {
-        sqlx::raw_sql(names.fill(migration.tables, &QUALIFIED)).execute(&mut *connection).await?;
+        sqlx::raw_sql(AssertSqlSafe(filled(migration, names))).execute(&mut *connection).await?;
     }
-    if found < NEWEST || !has_trigger(inner, connection).await? {
+    if found == 0 || !has_trigger(inner, connection).await? {
         create_trigger(inner, connection).await?;
     }
     if found < NEWEST {
@@ -140,8 +159,7 @@ async fn has_trigger(inner: &Inner, connection: &mut MySqlConnection) -> Result<
 /// Makes the trigger anew, unless this user may not: only rows of other programs need it.
 async fn create_trigger(inner: &Inner, connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
     let names = inner.line.place.names();
-    let [.., Migration { trigger, .. }] = MIGRATIONS;
-    for statement in [inner.statements.drop_trigger.clone(), names.fill(trigger, &QUALIFIED)] {
+    for statement in [inner.statements.drop_trigger.clone(), names.fill(TRIGGER, &QUALIFIED)] {
         match sqlx::raw_sql(statement).execute(&mut *connection).await {
             Ok(_) => {}
             Err(error) if fault::is_without_triggers(&error) => {

@@ -12,6 +12,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
 use sqlx::{Connection, Executor, Row};
 
 use crate::MySqlStore;
+use crate::closed::Readings;
 use crate::fault::Place;
 use crate::lane::{Lane, Line};
 use crate::migration;
@@ -42,6 +43,7 @@ const OLDEST_MARIADB: [u32; 3] = [10, 6, 0];
 /// | `connect_timeout` | 10 s |
 /// | `statement_timeout` | 30 s |
 /// | `lock_timeout` | 5 s |
+/// | `longest_transaction` | 10 s |
 #[derive(Clone)]
 #[must_use = "options do nothing until `connect` is called"]
 pub struct MySqlOptions {
@@ -52,6 +54,7 @@ pub struct MySqlOptions {
     connect_timeout: Duration,
     statement_timeout: Duration,
     lock_timeout: Duration,
+    longest_transaction: Duration,
 }
 
 /// Where connections come from.
@@ -79,6 +82,7 @@ impl MySqlOptions {
             connect_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(5),
+            longest_transaction: Duration::from_secs(10),
         }
     }
 
@@ -127,6 +131,14 @@ impl MySqlOptions {
         self
     }
 
+    /// How long transactions that write events stay open, those of other programs included. For the mode `ownership`:
+    /// owners look for events that are committed later below what they have read, which is slow, and these may come
+    /// behind later ones of their key. A longer time makes owners read more again.
+    pub fn longest_transaction(mut self, longest_transaction: Duration) -> Self {
+        self.longest_transaction = longest_transaction;
+        self
+    }
+
     /// Connects; nothing is migrated by that.
     ///
     /// Fails if the server is read-only, older than MySQL 8.0.17 or MariaDB 10.6, or if the table of the outbox
@@ -151,6 +163,8 @@ impl MySqlOptions {
             statements: Statements::new(line.place.names()),
             inserts: Inserts::default(),
             locks: KnownLocks::default(),
+            readings: Readings::new(self.longest_transaction),
+            is_by_partition: AtomicBool::new(false),
             line,
             pool,
             sessions,
@@ -272,6 +286,7 @@ impl std::fmt::Debug for MySqlOptions {
             .field("connect_timeout", &self.connect_timeout)
             .field("statement_timeout", &self.statement_timeout)
             .field("lock_timeout", &self.lock_timeout)
+            .field("longest_transaction", &self.longest_transaction)
             .finish_non_exhaustive()
     }
 }

@@ -97,6 +97,11 @@ pub(crate) fn event_id(row: &MySqlRow) -> Result<String, sqlx::Error> {
     Ok(lossy(row, "event_id")?.unwrap_or_default())
 }
 
+/// The key of an event, as well as it can be read.
+pub(crate) fn key(row: &MySqlRow) -> Result<Option<String>, sqlx::Error> {
+    lossy(row, "event_key")
+}
+
 /// A text for people, whatever bytes it is made of.
 fn lossy(row: &MySqlRow, name: &str) -> Result<Option<String>, sqlx::Error> {
     let bytes: Option<&[u8]> = row.try_get(name)?;

@@ -1,21 +1,25 @@
 //! Recording what became of taken events.
 
+mod fence;
 mod sorted;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Batch, DoneRows, EventStore, Found, Lease, Owner, Settlement, StoreError, Take, Token,
+    Batch, DELAYED, DoneRows, EventStore, Found, Lease, Outcome, Owner, REPLAYED, Settlement, StoreError,
+    Take, Token,
 };
 use pillarbox_sql::{check_lease, micros, refusal};
+use serde_json::json;
 use sqlx::mysql::MySqlConnection;
 use sqlx::{Executor, Row};
 
 use crate::MySqlStore;
 use crate::fault;
+use crate::settle::fence::{Fence, lock_partitions};
 use crate::settle::sorted::Sorted;
 use crate::statements::{Listed, MOST_LISTED, MySqlQuery, Statements, bind_list};
 use crate::store::Inner;
@@ -31,21 +35,22 @@ impl EventStore for MySqlStore {
         done: DoneRows,
     ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
         Box::pin(async move {
-            if settlements.iter().any(|settlement| settlement.outcome.needs_owner()) {
-                return Err(refusal(
-                    "only the owner of a partition sets aside without an end, or parks a key",
-                ));
+            if let Some(reason) = settlements.iter().find_map(refused) {
+                return Err(refusal(reason));
             }
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
             let numbers = settlements.iter().map(|settlement| settlement.lease.seq).collect();
             let (inner, settlements) = (Arc::clone(&self.inner), Arc::<[Settlement]>::from(settlements));
-            self.write_free(numbers, move |connection| {
+            let recorded = self.write_free(numbers, move |connection| {
                 let (inner, settlements) = (Arc::clone(&inner), Arc::clone(&settlements));
                 Box::pin(async move { record(connection, &inner.statements, &settlements, done).await })
-            })
-            .await
+            });
+            match recorded.await? {
+                Recorded::Lost(numbers) => Ok(numbers),
+                Recorded::Refused => Err(refusal(STRANDED)),
+            }
         })
     }
 
@@ -109,9 +114,40 @@ impl EventStore for MySqlStore {
     }
 }
 
+/// Why an event is not set aside without an end.
+const STRANDED: &str = "an event that does not wait for its key is set aside with an end";
+
+/// Why a settlement is refused whatever its row is, if it is.
+fn refused(Settlement { lease, outcome }: &Settlement) -> Option<&'static str> {
+    if outcome.needs_owner() && lease.token.partition().is_none() {
+        return Some("only the owner of a partition sets aside without an end, or parks a key");
+    }
+    let Outcome::Aside { until: None, reason } = outcome else { return None };
+    matches!(reason.as_str(), DELAYED | REPLAYED).then_some(STRANDED)
+}
+
 impl MySqlStore {
+    /// Counts a start under the lease of an owner.
+    pub(crate) async fn count_start(&self, lease: Lease) -> Result<bool, StoreError> {
+        let Some((partition, epoch)) = lease.token.partition() else { return Ok(false) };
+        let started = json!([[lease.seq, partition, epoch.0, lease.starts]]).to_string();
+        let inner = Arc::clone(&self.inner);
+        self.run_together(
+            |inner| &inner.settling,
+            move |connection| {
+                let (inner, started) = (Arc::clone(&inner), started.clone());
+                Box::pin(async move {
+                    lock_partitions(connection, &inner.statements, &BTreeSet::from([partition])).await?;
+                    let start = sqlx::query(inner.statements.start.clone()).bind(started);
+                    Ok(start.execute(connection).await?.rows_affected() == 1)
+                })
+            },
+        )
+        .await
+    }
+
     /// Writes to the rows with these numbers, unless another transaction has locked one of them.
-    async fn write_free<T, W>(&self, numbers: Vec<i64>, write: W) -> Result<T, StoreError>
+    pub(crate) async fn write_free<T, W>(&self, numbers: Vec<i64>, write: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
         W: for<'c> Fn(&'c mut MySqlConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>
@@ -143,7 +179,11 @@ impl MySqlStore {
                 })
             },
         );
-        let mut held: Vec<i64> = held.await?;
+        let mut held: Vec<i64> = match held.await {
+            // In the mode `ownership` nobody holds rows.
+            Err(error) if fault::is_missing_index(&error) => Vec::new(),
+            held => held?,
+        };
         held.sort_unstable();
         Ok(held)
     }
@@ -227,7 +267,15 @@ async fn numbers_of(
     query.fetch_all(connection).await?.iter().map(|row| row.try_get("seq")).collect()
 }
 
-/// Records outcomes in the transaction of `connection`, and returns the numbers of those whose lease was lost.
+/// How it went to record outcomes.
+enum Recorded {
+    /// All but those with these numbers, whose lease was lost.
+    Lost(Vec<i64>),
+    /// None: one of them would set an event aside that nobody would bring back.
+    Refused,
+}
+
+/// Records outcomes in the transaction of `connection`.
 ///
 /// Nearly always none was lost, so they are applied first and counted. Only if some did not apply, everything is
 /// taken back and done again with the rows locked: afterwards a row that was just settled looks like a lost one.
@@ -236,45 +284,22 @@ async fn record(
     statements: &Statements,
     settlements: &[Settlement],
     done: DoneRows,
-) -> Result<Vec<i64>, sqlx::Error> {
+) -> Result<Recorded, sqlx::Error> {
     if Sorted::new(settlements).apply(connection, statements, done).await? {
-        return Ok(Vec::new());
+        return Ok(Recorded::Lost(Vec::new()));
     }
     connection.execute("ROLLBACK; START TRANSACTION").await?;
     let leases = settlements.iter().map(|settlement| &settlement.lease);
-    let mut held = lock(connection, statements, leases).await?;
-    // Taken out of the map: a second settlement of the same row is lost.
-    let is_held = |Settlement { lease, outcome }: &Settlement| match held.get(&lease.seq) {
-        Some(&(token, attempts)) if token == lease.token.0 => {
-            let fits = !outcome.spends() || attempts == i64::from(lease.attempts);
-            fits && held.remove(&lease.seq).is_some()
-        }
-        _ => false,
-    };
-    let (kept, lost): (Vec<_>, Vec<_>) = settlements.iter().cloned().partition(is_held);
+    let mut fence = Fence::lock(connection, statements, leases).await?;
+    if settlements.iter().any(|settlement| fence.would_strand(settlement)) {
+        return Ok(Recorded::Refused);
+    }
+    let (kept, lost): (Vec<_>, Vec<_>) =
+        settlements.iter().cloned().partition(|settlement| fence.pass(settlement));
     if !Sorted::new(&kept).apply(connection, statements, done).await? {
         return Err(sqlx::Error::Protocol("rows that were locked have changed".into()));
     }
-    Ok(lost.iter().map(|settlement| settlement.lease.seq).collect())
-}
-
-/// Tokens and attempts of the rows that are pending under some lease, by their numbers, with the rows locked in
-/// the order of their numbers.
-async fn lock(
-    connection: &mut MySqlConnection,
-    statements: &Statements,
-    leases: impl Iterator<Item = &Lease>,
-) -> Result<HashMap<i64, (i64, i64)>, sqlx::Error> {
-    let mut numbers: Vec<i64> = leases.map(|lease| lease.seq).collect();
-    numbers.sort_unstable();
-    let mut held = HashMap::with_capacity(numbers.len());
-    for numbers in numbers.chunks(MOST_LISTED) {
-        let query = bind_list(sqlx::query(statements.held.of(numbers.len())), numbers);
-        for row in query.fetch_all(&mut *connection).await? {
-            held.insert(row.try_get("seq")?, (row.try_get("token")?, row.try_get("attempts")?));
-        }
-    }
-    Ok(held)
+    Ok(Recorded::Lost(lost.iter().map(|settlement| settlement.lease.seq).collect()))
 }
 
 /// Makes leases end later, and returns the numbers of those that were lost.
@@ -295,9 +320,9 @@ async fn prolong(
     if renewed == leases.len() as u64 {
         return Ok(Vec::new());
     }
-    let held = lock(connection, statements, leases.iter()).await?;
-    let is_lost = |lease: &&Lease| held.get(&lease.seq).is_none_or(|(token, _)| *token != lease.token.0);
-    Ok(leases.iter().filter(is_lost).map(|lease| lease.seq).collect())
+    let of_takes = leases.iter().filter(|lease| lease.token.partition().is_none());
+    let fence = Fence::lock(connection, statements, of_takes).await?;
+    Ok(leases.iter().filter(|lease| !fence.holds(lease)).map(|lease| lease.seq).collect())
 }
 
 /// The numbers of each take, in their order.

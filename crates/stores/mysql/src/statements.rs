@@ -1,5 +1,7 @@
 //! The SQL of the store, with the names of its tables filled in.
 
+mod visited;
+
 use std::sync::{Arc, OnceLock};
 
 use pillarbox_sql::Names;
@@ -7,8 +9,17 @@ use sqlx::mysql::{MySql, MySqlArguments};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Encode, SqlSafeStr, SqlStr, Type};
 
+pub(crate) use visited::Visited;
+
 /// Tables and triggers, which a schema stands before.
-pub(crate) const QUALIFIED: [&str; 3] = ["outbox_meta", "outbox_event", "outbox_event_partition"];
+pub(crate) const QUALIFIED: [&str; 6] = [
+    "outbox_meta",
+    "outbox_event",
+    "outbox_event_partition",
+    "outbox_instance",
+    "outbox_partition",
+    "outbox_parked",
+];
 
 /// What stands for a list of values in SQL.
 const LIST: &str = "IN (?)";
@@ -63,7 +74,45 @@ statements! {
     set_current: SqlStr = "settle/set_current.sql",
     held_before: SqlStr = "settle/held_before.sql",
     resume: Listed = "settle/resume.sql",
+    owned_done: SqlStr = "settle/owned/done.sql",
+    owned_delete: SqlStr = "settle/owned/delete.sql",
+    owned_retry: SqlStr = "settle/owned/retry.sql",
+    owned_aside: SqlStr = "settle/owned/aside.sql",
+    owned_dead: SqlStr = "settle/owned/dead.sql",
+    owned_release: SqlStr = "settle/owned/release.sql",
+    start: SqlStr = "settle/owned/start.sql",
+    leases: Listed = "settle/owned/leases.sql",
+    park: Listed = "settle/owned/park.sql",
+    state: SqlStr = "membership/state.sql",
+    state_to_change: SqlStr = "membership/state_to_change.sql",
+    others: SqlStr = "membership/others.sql",
+    strike_off: SqlStr = "membership/strike_off.sql",
+    register: SqlStr = "membership/register.sql",
+    members: SqlStr = "membership/members.sql",
+    leave: SqlStr = "membership/leave.sql",
+    own: SqlStr = "membership/own.sql",
+    lock_partitions: Listed = "membership/lock.sql",
+    give: SqlStr = "membership/give.sql",
+    give_back: SqlStr = "membership/give_back.sql",
+    clear: SqlStr = "membership/clear.sql",
+    increment: SqlStr = "membership/increment.sql",
+    fetch: Visited = "owned/fetch.sql",
+    below: Visited = "owned/below.sql",
+    due: Visited = "owned/due.sql",
+    aside_of: SqlStr = "owned/aside_of.sql",
+    blocked: Listed = "owned/blocked.sql",
+    adopt: SqlStr = "owned/adopt.sql",
+    skip: Listed = "owned/skip.sql",
+    mode: SqlStr = "mode/stored.sql",
+    set_mode: SqlStr = "mode/set.sql",
+    indexes: SqlStr = "mode/indexes.sql",
+    end_ownership: SqlStr = "mode/end_ownership.sql",
+    end_parking: SqlStr = "mode/end_parking.sql",
+    bound: SqlStr = "mode/bound.sql",
+    bound_by_partition: SqlStr = "mode/bound_by_partition.sql",
+    free_bound: Listed = "mode/free.sql",
     stats: SqlStr = "admin/stats.sql",
+    stats_by_partition: SqlStr = "admin/stats_by_partition.sql",
     highest: SqlStr = "admin/highest.sql",
     probe: SqlStr = "admin/probe.sql",
     find: SqlStr = "admin/find.sql",
@@ -73,6 +122,8 @@ statements! {
     replay_numbers: SqlStr = "admin/replay_numbers.sql",
     dead_ids: Listed = "admin/dead_ids.sql",
     dead_numbers: SqlStr = "admin/dead_numbers.sql",
+    unpark_ids: Listed = "admin/unpark_ids.sql",
+    unpark_numbers: SqlStr = "admin/unpark_numbers.sql",
     discard: Listed = "admin/discard.sql",
     purge_window: SqlStr = "admin/purge_window.sql",
     purgeable: SqlStr = "admin/purgeable.sql",

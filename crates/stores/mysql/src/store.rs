@@ -1,23 +1,26 @@
 //! The store, and how its steps run.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pillarbox::BoxFuture;
-use pillarbox::store::{StoreError, WakeUp};
+use pillarbox::store::{Mode, StoreError, WakeUp};
 use pillarbox_sql::{KnownLocks, Names, to_its_end};
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 
 use crate::MySqlOptions;
+use crate::closed::Readings;
 use crate::lane::{Lane, Line};
 use crate::migration;
+use crate::mode;
 use crate::statements::Statements;
 use crate::tx::{Inserts, Sessions};
 
 /// An outbox in a MySQL or MariaDB database. Clones are handles to one store.
 ///
 /// It keeps up to four connections of its own, opened when they are needed, beside the pool that
-/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes, one that settles, one that reads back, one
-/// for operators. All need a tokio runtime.
+/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes or fetches, one that settles, one that reads back
+/// and beats, one for operators. All need a tokio runtime.
 ///
 /// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own. The
 /// exception is [`insert`](pillarbox::store::TxStore::insert), which runs on a connection of yours.
@@ -32,6 +35,9 @@ pub(crate) struct Inner {
     pub(crate) statements: Statements,
     pub(crate) inserts: Inserts,
     pub(crate) locks: KnownLocks,
+    pub(crate) readings: Readings,
+    /// Whether the table had the indexes of owners when they were last needed.
+    pub(crate) is_by_partition: AtomicBool,
     pub(crate) pool: MySqlPool,
     pub(crate) sessions: Sessions,
     pub(crate) taking: Lane,
@@ -90,6 +96,18 @@ impl MySqlStore {
     /// of yours.
     pub async fn migrate(&self) -> Result<u32, StoreError> {
         migration::migrate(self).await
+    }
+
+    /// [Migrates](Self::migrate), and makes `mode` the mode of the outbox with the indexes that belong to it, for a user
+    /// who may do what instances may not; returns the version.
+    ///
+    /// Takes as long as making the indexes takes, during which others can write. Does nothing if there is nothing to
+    /// do; makes indexes that are missing. Fails with [`StoreError::Config`], naming them, while instances of the other
+    /// mode are alive.
+    pub async fn migrate_to(&self, mode: Mode) -> Result<u32, StoreError> {
+        let version = self.migrate().await?;
+        mode::change_to(self, mode, None).await?;
+        Ok(version)
     }
 
     /// The version of the outbox tables, if this program can work with it.

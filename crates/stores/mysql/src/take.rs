@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox::store::{Batch, Found, StoreError, Take, Token};
+use pillarbox::store::{Batch, Found, Mode, StoreError, Take, Token};
 use pillarbox_sql::{check_lease, micros, rows};
 use sqlx::Row;
 use sqlx::mysql::{MySqlConnection, MySqlRow};
@@ -18,7 +18,8 @@ impl MySqlStore {
         if take.limit == 0 {
             return Ok(Batch::default());
         }
-        let swept = if take.sweep { self.sweep(take.limit).await? } else { Vec::new() };
+        let swept = if take.sweep { self.sweep(take.limit).await } else { Ok(Vec::new()) };
+        let swept = self.in_mode(Mode::Claims, swept).await?;
         let token = take.token;
         let inner = Arc::clone(&self.inner);
         let asked = Arc::new((take, swept));
@@ -29,7 +30,7 @@ impl MySqlStore {
                 Box::pin(async move { claim(connection, &inner.statements, &asked.0, &asked.1).await })
             },
         );
-        let (rows, next_due_in) = claimed.await?;
+        let (rows, next_due_in) = self.in_mode(Mode::Claims, claimed.await).await?;
         let events = rows.iter().map(|row| taken(row, token)).collect::<Result<_, _>>();
         let events = events.map_err(|error| self.inner.line.place.store(error))?;
         Ok(Batch { events, next_due_in })

@@ -1,10 +1,13 @@
-UPDATE outbox_event FORCE INDEX (outbox_event_dead)
+UPDATE outbox_event AS replayed FORCE INDEX (outbox_event_dead)
+LEFT JOIN outbox_parked AS parked ON parked.event_id = replayed.event_id
+LEFT JOIN outbox_meta AS owned ON owned.name = 'mode' AND owned.value = 'ownership'
 SET
-    status = 2,
-    attempts = 0,
-    starts = 0,
-    due_at = UTC_TIMESTAMP(6),
-    available_at = UTC_TIMESTAMP(6),
-    reason = NULL
-WHERE is_dead = 1
-    AND seq BETWEEN ? AND ?
+    replayed.status = 2,
+    replayed.attempts = 0,
+    replayed.starts = 0,
+    replayed.due_at = UTC_TIMESTAMP(6),
+    replayed.available_at = UTC_TIMESTAMP(6),
+    replayed.reason = IF(owned.name IS NULL OR parked.event_id IS NOT NULL, NULL, 'replayed'),
+    replayed.stands_apart = IF(owned.name IS NULL OR parked.event_id IS NOT NULL, NULL, 1)
+WHERE replayed.is_dead = 1
+    AND replayed.seq BETWEEN ? AND ?

@@ -13,6 +13,7 @@ SET
     held.starts = settled.starts,
     held.last_error = settled.error,
     held.reason = NULL,
+    held.stands_apart = NULL,
     held.locked_by = NULL,
     held.locked_at = NULL,
     held.token = NULL

@@ -1,7 +1,6 @@
-SELECT seq, token, attempts
+SELECT seq, token, event_partition, attempts, event_key IS NOT NULL AS has_key
 FROM outbox_event FORCE INDEX (PRIMARY)
 WHERE seq IN (?)
-    AND token IS NOT NULL
     AND status IN (0, 2)
 ORDER BY seq
 FOR UPDATE

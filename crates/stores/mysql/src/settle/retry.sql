@@ -16,6 +16,7 @@ SET
     held.available_at = UTC_TIMESTAMP(6) + INTERVAL settled.retry_in MICROSECOND,
     held.last_error = settled.error,
     held.reason = NULL,
+    held.stands_apart = NULL,
     held.locked_by = NULL,
     held.locked_at = NULL,
     held.token = NULL

@@ -1,18 +1,35 @@
 //! Settlements by what they do.
 
-use pillarbox::store::{DoneRows, Lease, Outcome, Settlement, cut_error};
+use std::collections::BTreeSet;
+
+use pillarbox::store::{DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, cut_error};
 use pillarbox_sql::micros;
 use serde_json::{Value, json};
+use sqlx::SqlStr;
 use sqlx::mysql::MySqlConnection;
 
 use super::by_token;
+use super::fence::lock_partitions;
 use crate::statements::{MOST_LISTED, Statements, bind_list};
 
-/// Settlements by what they do, each kind in the order of its numbers: one statement each, however many rows
-/// there are.
+/// Settlements by what they do, each kind in the order in which its rows are locked: one statement each, however many
+/// rows there are.
 #[derive(Default)]
 pub(super) struct Sorted {
     done: Vec<Lease>,
+    of_takes: Kinds,
+    of_owners: Kinds,
+    /// Numbers of dead events whose keys are parked.
+    parked: Vec<i64>,
+    /// Partitions that stay with their owners until outcomes other than done are recorded.
+    partitions: BTreeSet<u8>,
+}
+
+/// What is bound for each kind.
+#[derive(Default)]
+struct Kinds {
+    /// Of owners only.
+    done: Vec<Value>,
     retry: Vec<Value>,
     aside: Vec<Value>,
     dead: Vec<Value>,
@@ -21,30 +38,55 @@ pub(super) struct Sorted {
 
 impl Sorted {
     pub(super) fn new(settlements: &[Settlement]) -> Self {
-        let mut by_number: Vec<&Settlement> = settlements.iter().collect();
-        by_number.sort_by_key(|settlement| settlement.lease.seq);
+        let mut in_order: Vec<&Settlement> = settlements.iter().collect();
+        // Rows of owners by their partitions first: those are locked too.
+        in_order.sort_by_key(|Settlement { lease, .. }| {
+            (lease.token.partition().map(|(partition, _)| partition), lease.seq)
+        });
         let mut sorted = Self::default();
-        for Settlement { lease, outcome } in by_number {
-            let Lease { seq, token, attempts, starts } = *lease;
-            match outcome {
-                Outcome::Done => sorted.done.push(*lease),
-                Outcome::Retry { after, error, spent } => {
-                    let (retry_in, error) = (micros(*after), cut_error(error));
-                    let spent = i32::from(*spent);
-                    sorted.retry.push(json!([seq, token.0, attempts, spent, starts, retry_in, error]));
-                }
-                Outcome::Aside { until, reason } => {
-                    let look_in = micros(until.unwrap_or_default());
-                    sorted.aside.push(json!([seq, token.0, starts, look_in, cut_error(reason)]));
-                }
-                Outcome::Dead { error, spent } | Outcome::Parked { error, spent } => {
-                    let spent = i32::from(*spent);
-                    sorted.dead.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));
-                }
-                Outcome::Released => sorted.released.push(json!([seq, token.0, starts])),
-            }
+        for Settlement { lease, outcome } in in_order {
+            sorted.add(lease, outcome);
         }
         sorted
+    }
+
+    fn add(&mut self, lease: &Lease, outcome: &Outcome) {
+        let (kinds, mut row) = match lease.token.partition() {
+            None if *outcome == Outcome::Done => return self.done.push(*lease),
+            None => (&mut self.of_takes, vec![json!(lease.seq), json!(lease.token.0)]),
+            Some((partition, epoch)) => {
+                if *outcome != Outcome::Done {
+                    self.partitions.insert(partition);
+                }
+                (&mut self.of_owners, vec![json!(lease.seq), json!(partition), json!(epoch.0)])
+            }
+        };
+        if matches!(outcome, Outcome::Parked { .. }) {
+            self.parked.push(lease.seq);
+        }
+        let Lease { attempts, starts, .. } = *lease;
+        let (rows, values) = match outcome {
+            Outcome::Done => (&mut kinds.done, Vec::new()),
+            Outcome::Retry { after, error, spent } => {
+                let (spent, retry_in, error) = (i32::from(*spent), micros(*after), cut_error(error));
+                (
+                    &mut kinds.retry,
+                    vec![json!(attempts), json!(spent), json!(starts), json!(retry_in), json!(error)],
+                )
+            }
+            Outcome::Aside { until, reason } => {
+                let stands_apart = matches!(reason.as_str(), DELAYED | REPLAYED).then_some(1);
+                let (look_in, reason) = (until.map(micros), cut_error(reason));
+                (&mut kinds.aside, vec![json!(starts), json!(look_in), json!(reason), json!(stands_apart)])
+            }
+            Outcome::Dead { error, spent } | Outcome::Parked { error, spent } => {
+                let (spent, error) = (i32::from(*spent), cut_error(error));
+                (&mut kinds.dead, vec![json!(attempts), json!(spent), json!(starts), json!(error)])
+            }
+            Outcome::Released => (&mut kinds.released, vec![json!(starts)]),
+        };
+        row.extend(values);
+        rows.push(Value::Array(row));
     }
 
     /// Applies those whose lease is held, and returns whether that was all of them.
@@ -54,13 +96,15 @@ impl Sorted {
         statements: &Statements,
         done: DoneRows,
     ) -> Result<bool, sqlx::Error> {
-        let statement = match done {
-            DoneRows::Keep => &statements.done,
-            DoneRows::Delete => &statements.delete,
+        // Done is true whoever owns the partition now. All else must not come after the next owner.
+        lock_partitions(connection, statements, &self.partitions).await?;
+        let (of_takes, of_owners) = match done {
+            DoneRows::Keep => (&statements.done, &statements.owned_done),
+            DoneRows::Delete => (&statements.delete, &statements.owned_delete),
         };
         for (token, numbers) in by_token(&self.done) {
             for numbers in numbers.chunks(MOST_LISTED) {
-                let query = bind_list(sqlx::query(statement.of(numbers.len())), numbers).bind(token.0);
+                let query = bind_list(sqlx::query(of_takes.of(numbers.len())), numbers).bind(token.0);
                 let settled = query.execute(&mut *connection).await?.rows_affected();
                 if settled != numbers.len() as u64 {
                     return Ok(false);
@@ -68,20 +112,38 @@ impl Sorted {
             }
         }
         for (statement, rows) in [
-            (&statements.retry, self.retry),
-            (&statements.aside, self.aside),
-            (&statements.dead, self.dead),
-            (&statements.release, self.released),
+            (&statements.retry, self.of_takes.retry),
+            (&statements.aside, self.of_takes.aside),
+            (&statements.dead, self.of_takes.dead),
+            (&statements.release, self.of_takes.released),
+            (of_owners, self.of_owners.done),
+            (&statements.owned_retry, self.of_owners.retry),
+            (&statements.owned_aside, self.of_owners.aside),
+            (&statements.owned_dead, self.of_owners.dead),
+            (&statements.owned_release, self.of_owners.released),
         ] {
-            if rows.is_empty() {
-                continue;
-            }
-            let count = rows.len() as u64;
-            let query = sqlx::query(statement.clone()).bind(Value::from(rows).to_string());
-            if query.execute(&mut *connection).await?.rows_affected() != count {
+            if !apply_all(connection, statement, rows).await? {
                 return Ok(false);
             }
         }
+        for numbers in self.parked.chunks(MOST_LISTED) {
+            let park = bind_list(sqlx::query(statements.park.of(numbers.len())), numbers);
+            park.execute(&mut *connection).await?;
+        }
         Ok(true)
     }
+}
+
+/// Applies settlements of one kind, and returns whether all of them did.
+async fn apply_all(
+    connection: &mut MySqlConnection,
+    statement: &SqlStr,
+    rows: Vec<Value>,
+) -> Result<bool, sqlx::Error> {
+    if rows.is_empty() {
+        return Ok(true);
+    }
+    let count = rows.len() as u64;
+    let query = sqlx::query(statement.clone()).bind(Value::from(rows).to_string());
+    Ok(query.execute(connection).await?.rows_affected() == count)
 }

@@ -10,6 +10,8 @@ mod frozen;
 mod histories;
 mod migrations;
 mod open_writers;
+mod owned_plans;
+mod owners;
 mod partitions;
 mod plans;
 mod processes;
@@ -22,20 +24,25 @@ mod way;
 use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Server, Suite};
-use pillarbox_testkit::{acceptance_trials, cancellation_trials, cluster_trials, conformance_trials, trials};
+use pillarbox_testkit::{
+    acceptance_trials, cancellation_trials, chaos_trials, cluster_trials, conformance_trials, ownership_trials, trials,
+};
 
 use crate::stage::MySqlStage;
 
 fn main() -> ExitCode {
-    if let Some(code) = pillarbox_testkit::cluster::member::<MySqlStage>() {
+    let member = pillarbox_testkit::cluster::member::<MySqlStage>();
+    if let Some(code) = member.or_else(pillarbox_testkit::chaos::member::<MySqlStage>) {
         return code;
     }
     let mut suite = Suite::from_args();
     for server in [servers::MYSQL, servers::MYSQL8] {
         conformance_trials!(suite, server, MySqlStage);
+        ownership_trials!(suite, server, MySqlStage);
         acceptance_trials!(suite, server, MySqlStage);
         cancellation_trials!(suite, server, MySqlStage);
         cluster_trials!(suite, server, MySqlStage);
+        chaos_trials!(suite, server, MySqlStage);
         add_trials(&mut suite, server);
     }
     suite.run()
@@ -86,12 +93,29 @@ fn add_trials(suite: &mut Suite, server: Server) {
         open_writers {
             open_transaction_stands_in_nobodys_way
         }
+        owned_plans {
+            owners_statements_use_their_indexes
+            fetch_reads_what_it_returns
+            fetch_passes_by_what_was_done
+        }
+        owners {
+            change_that_was_cut_off_is_completed
+            changes_at_once_agree
+            operator_changes_the_mode
+            very_late_commit_is_found_below
+            stale_outcome_never_comes_after_the_next_owner
+            row_by_hand_is_read
+            every_row_is_adopted
+            owners_hide_their_deadlocks
+            endless_wait_ends_with_its_mode
+        }
         migrations {
             names_lead_to_outboxes_of_their_own
             reserved_word_is_a_database
             migrations_at_once_agree
             migrations_of_two_outboxes_wait_for_each_other_not
             migration_that_was_cut_off_is_completed
+            first_version_keeps_its_rows
             newer_tables_are_refused
             printed_sql_does_the_same
             trigger_is_added_when_it_is_allowed
@@ -116,9 +140,13 @@ fn add_trials(suite: &mut Suite, server: Server) {
         roles {
             writer_only_writes
             relay_only_delivers
+            relay_owns_partitions
+            relay_does_not_change_the_mode
             operator_only_operates
+            operator_frees_keys
             migrator_migrates
             no_grant_is_idle
+            no_grant_of_owners_is_idle
         }
         sessions {
             begun_transactions_are_read_committed
@@ -145,6 +173,9 @@ fn add_trials(suite: &mut Suite, server: Server) {
             a_take_is_few_statements
             outcomes_of_a_kind_are_one_statement
             read_backs_and_renewals_are_one_statement
+            a_fetch_is_one_statement
+            outcomes_of_owners_are_few_statements
+            a_heartbeat_is_few_statements
             locked_row_is_waited_for_once
         }
     );

@@ -14,12 +14,16 @@ use tokio::time::timeout;
 
 use crate::stage::MySqlStage;
 
-const TABLES: &str = include_str!("../../migrations/0001_outbox.sql");
+const FIRST: &str = include_str!("../../migrations/0001_outbox.sql");
+const SECOND: &str = include_str!("../../migrations/0002_ownership.sql");
 const TRIGGER: &str = include_str!("../../migrations/0001_trigger.sql");
 
-/// The stage's database as it was before it was migrated.
-async fn empty(stage: &MySqlStage) {
-    stage.run("DROP TABLE outbox_event, outbox_meta").await;
+/// The outbox as the first version had it.
+async fn first_version(stage: &MySqlStage) {
+    stage.empty().await;
+    stage.run(FIRST).await;
+    stage.run(TRIGGER).await;
+    stage.run("INSERT INTO outbox_meta (name, value) VALUES ('schema_version', '1')").await;
 }
 
 /// Every definition in a database, by name.
@@ -69,8 +73,8 @@ pub(crate) async fn names_lead_to_outboxes_of_their_own(stage: &MySqlStage) {
         assert!(matches!(store.check().await, Err(StoreError::NotMigrated)), "{schema:?} {prefix}");
         assert!(matches!(store.stats().await, Err(StoreError::NotMigrated)), "{schema:?} {prefix}");
 
-        assert_eq!(store.migrate().await.unwrap(), 1);
-        assert_eq!(store.migrate().await.unwrap(), 1);
+        assert_eq!(store.migrate().await.unwrap(), 2);
+        assert_eq!(store.migrate().await.unwrap(), 2);
 
         assert_works(&store).await;
         assert_eq!(store.highest().await.unwrap(), 1);
@@ -80,7 +84,7 @@ pub(crate) async fn names_lead_to_outboxes_of_their_own(stage: &MySqlStage) {
         "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema IN ('{}', '{elsewhere}')",
         stage.database
     );
-    assert_eq!(stage.number(&tables).await, 8);
+    assert_eq!(stage.number(&tables).await, 20);
     let triggers = tables.replace("tables", "triggers").replace("table_schema", "trigger_schema");
     assert_eq!(stage.number(&triggers).await, 4);
     stage.run(&format!("DROP DATABASE {elsewhere}")).await;
@@ -100,7 +104,7 @@ pub(crate) async fn reserved_word_is_a_database(stage: &MySqlStage) {
 
 /// S6: processes that migrate at once all succeed, and agree.
 pub(crate) async fn migrations_at_once_agree(stage: &MySqlStage) {
-    empty(stage).await;
+    stage.empty().await;
     let mut stores = Vec::new();
     for _ in 0..8 {
         stores.push(stage.options().connect().await.unwrap());
@@ -108,7 +112,7 @@ pub(crate) async fn migrations_at_once_agree(stage: &MySqlStage) {
 
     let migrating = stores.iter().cloned().map(|store| tokio::spawn(async move { store.migrate().await }));
     for migrated in migrating.collect::<Vec<_>>() {
-        assert_eq!(migrated.await.unwrap().unwrap(), 1);
+        assert_eq!(migrated.await.unwrap().unwrap(), 2);
     }
 
     assert_works(&stores[0]).await;
@@ -126,41 +130,71 @@ pub(crate) async fn migrations_of_two_outboxes_wait_for_each_other_not(stage: &M
 
     let migrated = timeout(Duration::from_secs(10), stage.store.migrate()).await;
 
-    assert_eq!(migrated.expect("nobody migrates this one").unwrap(), 1);
+    assert_eq!(migrated.expect("nobody migrates this one").unwrap(), 2);
 }
 
 /// S6: a migration that was cut off after any statement is completed by the next.
 pub(crate) async fn migration_that_was_cut_off_is_completed(stage: &MySqlStage) {
     let expected = definitions(stage, &stage.database).await;
-    let tables: Vec<&str> = TABLES.split_inclusive(";\n").filter(|sql| !sql.trim().is_empty()).collect();
-    let mut statements = tables;
-    statements.push(TRIGGER);
-    assert_eq!(statements.len(), 3);
+    let second = SECOND.replace(":database", "DATABASE()").replace(":prefix", "");
+    let statements: Vec<&str> = FIRST.split_inclusive(";\n").chain(second.split_inclusive(";\n")).collect();
+    assert!(statements.len() > 10);
 
     for cut in 0..=statements.len() {
-        empty(stage).await;
-        for statement in &statements[..cut] {
-            stage.run(statement).await;
+        stage.empty().await;
+        // In one session: a statement that is prepared belongs to it.
+        stage.run(&format!("DO 0;{}", statements[..cut].concat())).await;
+        if cut == statements.len() {
+            stage.run(TRIGGER).await;
         }
         assert!(matches!(stage.store.check().await, Err(StoreError::NotMigrated)), "after {cut} statements");
 
-        assert_eq!(stage.store.migrate().await.unwrap(), 1, "after {cut} statements");
+        assert_eq!(stage.store.migrate().await.unwrap(), 2, "after {cut} statements");
 
         assert_eq!(definitions(stage, &stage.database).await, expected, "after {cut} statements");
         assert_works(&stage.store).await;
     }
 }
 
+/// S6, O3: an outbox of the first version keeps its rows, of which none is written anew, and its mode is `claims`.
+pub(crate) async fn first_version_keeps_its_rows(stage: &MySqlStage) {
+    let migrated = definitions(stage, &stage.database).await;
+    first_version(stage).await;
+    for status in 0..4 {
+        let event = format!("('event-{status}', 'OrderPlaced', '{{}}', 'order-{status}', {status})");
+        let columns = "event_id, event_type, payload, event_key, status";
+        stage.run(&format!("INSERT INTO outbox_event ({columns}) VALUES {event}")).await;
+    }
+    let table = async || {
+        let list = if stage.is_mariadb().await { "innodb_sys_tables" } else { "innodb_tables" };
+        let name = format!("{}/outbox_event", stage.database);
+        let sql =
+            format!("SELECT CAST(table_id AS SIGNED) FROM information_schema.{list} WHERE name = '{name}'");
+        stage.number(&sql).await
+    };
+    let before = table().await;
+    assert!(matches!(stage.store.check().await, Err(StoreError::OlderSchema { found: 1, needed: 2 })));
+
+    assert_eq!(stage.store.migrate().await.unwrap(), 2);
+
+    assert_eq!(table().await, before, "the table was not made anew");
+    assert_eq!(definitions(stage, &stage.database).await, migrated);
+    let stats = stage.store.stats().await.unwrap();
+    assert_eq!((stats.new, stats.retry, stats.dead, stats.done_estimate), (1, 1, 1, 1));
+    assert_eq!(stage.number("SELECT COUNT(*) FROM outbox_partition WHERE epoch = 0").await, 256);
+    assert_eq!(stage.number("SELECT value = 'claims' FROM outbox_meta WHERE name = 'mode'").await, 1);
+}
+
 /// S6: tables of a newer program are refused, and left as they are.
 pub(crate) async fn newer_tables_are_refused(stage: &MySqlStage) {
-    stage.run("UPDATE outbox_meta SET value = '2' WHERE name = 'schema_version'").await;
+    stage.run("UPDATE outbox_meta SET value = '3' WHERE name = 'schema_version'").await;
 
     for refused in [
         stage.store.check().await.unwrap_err(),
         stage.store.migrate().await.unwrap_err(),
         stage.options().connect().await.unwrap_err(),
     ] {
-        assert!(matches!(refused, StoreError::NewerSchema { found: 2, known: 1 }), "{refused:?}");
+        assert!(matches!(refused, StoreError::NewerSchema { found: 3, known: 2 }), "{refused:?}");
     }
 }
 
@@ -169,7 +203,7 @@ pub(crate) async fn printed_sql_does_the_same(stage: &MySqlStage) {
     let migrated = definitions(stage, &stage.database).await;
     let prefixed = migrations_sql(&Names::new(Some(&stage.database), "eu_").unwrap());
     let plain = migrations_sql(&Names::default());
-    empty(stage).await;
+    stage.empty().await;
 
     run_by_client(stage, &plain).await;
     run_by_client(stage, &prefixed).await;
@@ -182,7 +216,7 @@ pub(crate) async fn printed_sql_does_the_same(stage: &MySqlStage) {
         assert_eq!(printed[&format!("eu_{name}")], renamed);
     }
     assert_eq!(printed.len(), 2 * migrated.len());
-    assert_eq!(stage.store.check().await.unwrap(), 1);
+    assert_eq!(stage.store.check().await.unwrap(), 2);
     assert_works(&stage.store).await;
 }
 
@@ -229,17 +263,17 @@ fn percent_decoded(text: &str) -> String {
 
 /// S6: who may not create triggers gets the tables, and who may adds the trigger later.
 pub(crate) async fn trigger_is_added_when_it_is_allowed(stage: &MySqlStage) {
-    empty(stage).await;
-    let grant = "GRANT CREATE, SELECT, INSERT, UPDATE ON shop.* TO 'plain'@'%'";
+    stage.empty().await;
+    let grant = "GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON shop.* TO 'plain'@'%'";
     let user = stage.user("plain", "seventeen", &[grant]).await;
     let url = stage.options_as(&user, "seventeen").to_url_lossy();
     let plain = MySqlStore::connect(url.to_string()).await.unwrap();
 
-    assert_eq!(plain.migrate().await.unwrap(), 1);
+    assert_eq!(plain.migrate().await.unwrap(), 2);
     assert_works(&plain).await;
     assert!(!definitions(stage, &stage.database).await.contains_key("outbox_event_partition"));
 
-    assert_eq!(stage.store.migrate().await.unwrap(), 1);
+    assert_eq!(stage.store.migrate().await.unwrap(), 2);
     assert!(definitions(stage, &stage.database).await.contains_key("outbox_event_partition"));
 
     plain.close().await;

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, InsertError, Outcome, Owner, Page, Purge, Selection, Settlement,
-    StoreError, TxStore,
+    Administration, DoneRows, EventStore, InsertError, Instance, Mode, Outcome, Owner, Ownership, Page,
+    Purge, Selection, Settlement, StoreError, TxStore,
 };
 use pillarbox_mysql::MySqlStore;
-use pillarbox_testkit::conformance::{LONG, birth, bury, order_placed, take, write};
+use pillarbox_testkit::conformance::ownership::{
+    floor, named, owned_outcomes, owner_of, parked, place, visit,
+};
+use pillarbox_testkit::conformance::{LONG, birth, bury, order_placed, settle, take, write};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 use crate::stage::MySqlStage;
@@ -65,7 +68,7 @@ pub(crate) async fn writer_only_writes(stage: &MySqlStage) {
 
     assert!(matches!(repeated, Err(InsertError::DuplicateId { id }) if id == many[500].id()));
     assert_eq!(stage.store.stats().await.unwrap().pending(), 601);
-    assert_eq!(store.check().await.unwrap(), 1);
+    assert_eq!(store.check().await.unwrap(), 2);
     let refused = store.take(take(1)).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     for sql in [
@@ -120,6 +123,75 @@ pub(crate) async fn relay_only_delivers(stage: &MySqlStage) {
     relay.leave(stage).await;
 }
 
+/// S8, O3: a relay owns partitions with what it was granted, once the mode was changed by one who may.
+pub(crate) async fn relay_owns_partitions(stage: &MySqlStage) {
+    stage.store.migrate_to(Mode::Ownership).await.unwrap();
+    let relay = Role::new(stage, "relay").await;
+    let store = &relay.store;
+    let events: Vec<_> = (0..8).map(|n| order_placed(&format!("order-{n}"))).collect();
+    write(stage, &events).await;
+    let (instance, all) = (named("relay", 1), (0..=u8::MAX).collect::<Vec<_>>());
+
+    store.join(&instance).await.unwrap();
+    let held = store.acquire(&instance, &all).await.unwrap();
+    let visits: Vec<_> = held.iter().map(visit).collect();
+    let fetched = store.fetch(&visits, 10).await.unwrap();
+    assert!(store.start(&fetched[0].taken.lease).await.unwrap());
+    let settlements: Vec<_> = fetched
+        .iter()
+        .zip(owned_outcomes())
+        .map(|(fetched, outcome)| Settlement { lease: fetched.taken.lease, outcome })
+        .collect();
+    assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
+    let done = Settlement { lease: fetched[7].taken.lease, outcome: Outcome::Done };
+    assert!(store.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
+    assert!(store.below(&visits, 10).await.unwrap().is_empty());
+    assert!(store.due(&visits, 10).await.unwrap().events.is_empty());
+    assert!(store.aside_of(&visits[7], "order-17", 10).await.unwrap().is_empty());
+    assert_eq!(store.blocked(&all).await.unwrap().len(), 4);
+    assert_eq!(store.closed().await.unwrap(), 0);
+    assert_eq!(store.beat(&instance, &[floor(&held[7], 1)]).await.unwrap().held.len(), 256);
+    store.release(&instance.owner, &[floor(&held[7], 1)]).await.unwrap();
+    store.leave(&instance.owner).await.unwrap();
+    let purge = Purge { older_than: Duration::ZERO, limit: 100, after: 0, dead_too: true };
+    assert_eq!(store.purge(purge).await.unwrap().deleted, 2);
+
+    relay.leave(stage).await;
+}
+
+/// S8, O3: a relay that may not change indexes does not change the mode: it is told who may, and all goes on as before.
+pub(crate) async fn relay_does_not_change_the_mode(stage: &MySqlStage) {
+    let relay = Role::new(stage, "relay").await;
+    write(stage, &[order_placed("order-17")]).await;
+
+    let refused = relay.store.join(&named("relay", 1)).await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    let text = refused.to_string();
+    assert!(text.contains("`ownership`") && text.contains("`pillarbox migrate --mode ownership`"), "{text}");
+    let claiming = Instance { mode: Mode::Claims, ..named("relay", 1) };
+    relay.store.join(&claiming).await.unwrap();
+    assert_eq!(relay.store.take(take(1)).await.unwrap().events.len(), 1);
+    relay.leave(stage).await;
+}
+
+/// S8, O6: an operator frees parked keys, and counts what owners have.
+pub(crate) async fn operator_frees_keys(stage: &MySqlStage) {
+    let operator = Role::new(stage, "operator").await;
+    let store = &operator.store;
+    let (_, held) = owner_of(stage, "order-17").await;
+    let head = place(stage, &held, "order-17").await;
+    settle(stage, &head.taken, parked()).await;
+
+    assert_eq!(store.stats().await.unwrap().dead, 1);
+    assert_eq!(store.blocked(&[held.partition]).await.unwrap().len(), 1);
+    assert_eq!(store.skip(&["order-17".to_owned()]).await.unwrap(), 1);
+    assert_eq!(store.replay(&Selection::Ids(vec![head.taken.event_id])).await.unwrap(), 1);
+
+    assert_eq!(store.stats().await.unwrap().retry, 1);
+    operator.leave(stage).await;
+}
+
 /// S8: an operator looks, replays, discards and purges; it writes no event and changes no version.
 pub(crate) async fn operator_only_operates(stage: &MySqlStage) {
     let operator = Role::new(stage, "operator").await;
@@ -152,9 +224,9 @@ pub(crate) async fn operator_only_operates(stage: &MySqlStage) {
 /// S6: the grants for migrations are enough to migrate, with the trigger unless the binary log forbids it.
 pub(crate) async fn migrator_migrates(stage: &MySqlStage) {
     let migrator = Role::new(stage, "migrator").await;
-    stage.run("DROP TABLE outbox_event, outbox_meta").await;
+    stage.empty().await;
 
-    assert_eq!(migrator.store.migrate().await.unwrap(), 1);
+    assert_eq!(migrator.store.migrate().await.unwrap(), 2);
 
     let allowed = "SELECT NOT @@GLOBAL.log_bin OR @@GLOBAL.log_bin_trust_function_creators";
     let triggers = format!(
@@ -163,6 +235,9 @@ pub(crate) async fn migrator_migrates(stage: &MySqlStage) {
     );
     assert_eq!(stage.number(&triggers).await, stage.number(allowed).await);
     stage.run("INSERT INTO outbox_event (event_id, event_type, payload, event_key) VALUES ('a', 'b', '{}', 'c')").await;
+    for mode in [Mode::Ownership, Mode::Claims] {
+        assert_eq!(migrator.store.migrate_to(mode).await.unwrap(), 2);
+    }
     migrator.may_not("DROP TABLE outbox_event").await;
     migrator.leave(stage).await;
 }
@@ -170,7 +245,6 @@ pub(crate) async fn migrator_migrates(stage: &MySqlStage) {
 /// S8: what the guide grants is needed: without any one of the privileges a role fails at its work.
 pub(crate) async fn no_grant_is_idle(stage: &MySqlStage) {
     write(stage, &[order_placed("order-1"), order_placed("order-2")]).await;
-    let database = &stage.database;
     let taken = stage.store.take(take(2)).await.unwrap().events;
     let settlement = |n: usize| Settlement { lease: taken[n].lease, outcome: Outcome::Done };
 
@@ -182,9 +256,7 @@ pub(crate) async fn no_grant_is_idle(stage: &MySqlStage) {
         ("UPDATE", "outbox_meta"),
         ("SELECT", "outbox_meta"),
     ] {
-        let relay = Role::new(stage, "relay").await;
-        stage.run(&format!("REVOKE {privilege} ON {database}.{table} FROM '{}'@'%'", relay.user)).await;
-
+        let relay = without(stage, privilege, table).await;
         let store = &relay.store;
         let results = [
             store.take(take(1)).await.map(drop),
@@ -193,11 +265,53 @@ pub(crate) async fn no_grant_is_idle(stage: &MySqlStage) {
             store.resume(&Owner::new("relay", 2)).await.map(drop),
             store.check().await.map(drop),
         ];
-
-        let refused: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
-        let names_it = |error: &&StoreError| error.to_string().contains(&format!("GRANT {privilege} ON"));
-        assert!(!refused.is_empty(), "{privilege} on {table} is never used");
-        assert!(refused.iter().any(names_it), "{privilege} on {table}: {refused:?}");
+        assert_missed(privilege, table, &results);
         relay.leave(stage).await;
     }
+}
+
+/// S8, O3: so is what it grants for owners.
+pub(crate) async fn no_grant_of_owners_is_idle(stage: &MySqlStage) {
+    let (relay, held) = owner_of(stage, "order-17").await;
+    let head = place(stage, &held, "order-17").await;
+    let dead = Settlement { lease: head.taken.lease, outcome: parked() };
+
+    for (privilege, table) in [
+        ("SELECT", "outbox_instance"),
+        ("INSERT", "outbox_instance"),
+        ("UPDATE", "outbox_instance"),
+        ("DELETE", "outbox_instance"),
+        ("SELECT", "outbox_partition"),
+        ("UPDATE", "outbox_partition"),
+        ("SELECT", "outbox_parked"),
+        ("INSERT", "outbox_parked"),
+        ("UPDATE", "outbox_parked"),
+    ] {
+        let role = without(stage, privilege, table).await;
+        let store = &role.store;
+        let results = [
+            store.join(&named("relay-2", 1)).await.map(drop),
+            store.beat(&relay, &[]).await.map(drop),
+            store.leave(&Owner::new("relay-2", 1)).await.map(drop),
+            store.blocked(&[7]).await.map(drop),
+            store.settle(std::slice::from_ref(&dead), DoneRows::Keep).await.map(drop),
+        ];
+        assert_missed(privilege, table, &results);
+        role.leave(stage).await;
+    }
+}
+
+/// A relay that was granted all but one privilege.
+async fn without(stage: &MySqlStage, privilege: &str, table: &str) -> Role {
+    let relay = Role::new(stage, "relay").await;
+    stage.run(&format!("REVOKE {privilege} ON {}.{table} FROM '{}'@'%'", stage.database, relay.user)).await;
+    relay
+}
+
+/// Asserts that something was refused for the want of a privilege, which was named.
+fn assert_missed(privilege: &str, table: &str, results: &[Result<(), StoreError>]) {
+    let refused: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    let names_it = |error: &&StoreError| error.to_string().contains(&format!("GRANT {privilege} ON"));
+    assert!(!refused.is_empty(), "{privilege} on {table} is never used");
+    assert!(refused.iter().any(names_it), "{privilege} on {table}: {refused:?}");
 }

@@ -2,12 +2,13 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use pillarbox::Runtime;
-use pillarbox::store::{Administration, Status};
+use pillarbox::store::{Administration, Ownership, Status};
+use pillarbox::{Event, Runtime};
 use pillarbox_mysql::{MySqlOptions, MySqlStore};
 use pillarbox_testkit::acceptance::Stage;
-use pillarbox_testkit::conformance::StoreHarness;
+use pillarbox_testkit::conformance::{OwnershipHarness, StoreHarness};
 use pillarbox_testkit::servers::{Fresh, unique_name};
 use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Transaction};
@@ -103,6 +104,12 @@ impl MySqlStage {
         connection.close().await.unwrap();
     }
 
+    /// Drops the outbox.
+    pub(crate) async fn empty(&self) {
+        self.run("DROP TABLE outbox_event, outbox_meta, outbox_instance, outbox_partition, outbox_parked")
+            .await;
+    }
+
     /// The first value of the first row, as the administrator sees it.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let mut connection = self.connection().await;
@@ -187,6 +194,37 @@ impl StoreHarness for MySqlStage {
         let two_hours_on =
             "UPDATE outbox_event SET available_at = available_at + INTERVAL 2 HOUR WHERE event_id = ?";
         self.update(two_hours_on, event_id).await;
+    }
+}
+
+impl OwnershipHarness for MySqlStage {
+    async fn push_owners_into_future(&self) {
+        for table in ["outbox_partition", "outbox_instance"] {
+            self.run(&format!("UPDATE {table} SET until = until + INTERVAL 2 HOUR")).await;
+        }
+    }
+
+    async fn open_beside(&self) -> Option<Transaction<'static, MySql>> {
+        Some(self.open().await)
+    }
+
+    /// Past the trigger too, which would know.
+    async fn write_without_partition(&self, event: &Event) {
+        let trigger = include_str!("../../migrations/0001_trigger.sql");
+        self.run("DROP TRIGGER outbox_event_partition").await;
+        let sql =
+            "INSERT INTO outbox_event (event_id, event_type, payload, event_key) VALUES (?, ?, '{}', ?)";
+        let insert = sqlx::query(sql).bind(event.id()).bind(event.event_type()).bind(event.key());
+        insert.execute(self.store.pool()).await.unwrap();
+        self.run(trigger).await;
+    }
+
+    /// That of a store for which no transaction takes any time.
+    async fn closed_in_time(&self) -> i64 {
+        let store = self.options().longest_transaction(Duration::ZERO).connect().await.unwrap();
+        let closed = store.closed().await.unwrap();
+        store.close().await;
+        closed
     }
 }
 

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, Once};
 
 use pillarbox::Event;
 use pillarbox::store::{
-    Birth, DoneRows, EventStore, Outcome, Owner, Settlement, StoreError, Taken, Token, TxStore,
+    Birth, DoneRows, EventStore, Fetched, Holding, Instance, Outcome, Owner, Ownership, Settlement,
+    StoreError, Taken, Token, TxStore,
 };
 use pillarbox_mysql::MySqlStore;
+use pillarbox_testkit::conformance::ownership::{floor, owned_outcomes, unnamed, visit, visit_without};
 use pillarbox_testkit::conformance::{LONG, order_placed, take};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 use tracing::field::{Field, Visit};
@@ -50,13 +52,13 @@ impl Visit for Text {
 }
 
 /// A store whose statements are counted.
-struct Counted {
-    store: MySqlStore,
+pub(crate) struct Counted {
+    pub(crate) store: MySqlStore,
     prefix: String,
 }
 
 impl Counted {
-    async fn new(stage: &MySqlStage) -> Self {
+    pub(crate) async fn new(stage: &MySqlStage) -> Self {
         static LISTEN: Once = Once::new();
         LISTEN.call_once(|| {
             tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).unwrap();
@@ -70,14 +72,14 @@ impl Counted {
     }
 
     /// The statements on the outbox since the last call.
-    fn statements(&self) -> Vec<String> {
+    pub(crate) fn statements(&self) -> Vec<String> {
         let mut logged = LOGGED.lock().unwrap();
         let (ours, others) = logged.drain(..).partition(|sql| sql.contains(&self.prefix));
         *logged = others;
         ours
     }
 
-    async fn write(&self, events: &[Event], birth: Option<&Birth>) {
+    pub(crate) async fn write(&self, events: &[Event], birth: Option<&Birth>) {
         let mut tx = self.store.begin().await.unwrap();
         self.store.insert(&mut tx, events, birth).await.unwrap();
         MySqlStore::commit(tx).await.unwrap();
@@ -201,6 +203,76 @@ pub(crate) async fn read_backs_and_renewals_are_one_statement(stage: &MySqlStage
     let leases: Vec<_> = found.iter().map(|found| lease(found.seq)).collect();
     assert!(counted.store.renew(&leases, LONG).await.unwrap().is_empty());
     assert_eq!(counted.statements().len(), 1);
+    counted.store.close().await;
+}
+
+/// An owner of all partitions.
+async fn owner(store: &MySqlStore) -> (Instance, Vec<Holding>) {
+    let (relay, all) = (unnamed("relay"), (0..=u8::MAX).collect::<Vec<_>>());
+    store.join(&relay).await.unwrap();
+    let held = store.acquire(&relay, &all).await.unwrap();
+    (relay, held)
+}
+
+/// O5: a fetch is one statement, however many partitions it visits and whatever is in flight.
+pub(crate) async fn a_fetch_is_one_statement(stage: &MySqlStage) {
+    let counted = Counted::new(stage).await;
+    let (_, held) = owner(&counted.store).await;
+    counted.write(&orders_placed(300), None).await;
+    counted.statements();
+
+    for visited in [1, 2, 17, 256] {
+        let visits: Vec<_> = held[..visited].iter().map(visit).collect();
+        let found = counted.store.fetch(&visits, 10).await.unwrap();
+        let visits: Vec<_> = held[..visited].iter().map(|held| visit_without(held, &found)).collect();
+        assert!(counted.store.fetch(&visits, 10).await.unwrap().is_empty());
+        counted.store.due(&visits, 10).await.unwrap();
+        counted.store.below(&visits, 10).await.unwrap();
+        counted.store.blocked(&[7, 8]).await.unwrap();
+        counted.store.aside_of(&visits[0], "order-1", 10).await.unwrap();
+
+        let statements = counted.statements();
+        assert_eq!(statements.len(), 6, "{statements:?}");
+    }
+    counted.store.close().await;
+}
+
+/// D9: outcomes of one kind are one statement under ownership too, however many partitions they come from; all but DONE
+/// lock these before, and parked keys cost one more.
+pub(crate) async fn outcomes_of_owners_are_few_statements(stage: &MySqlStage) {
+    let counted = Counted::new(stage).await;
+    let (_, held) = owner(&counted.store).await;
+    let visits: Vec<_> = held.iter().map(visit).collect();
+
+    for (outcome, expected) in owned_outcomes().into_iter().zip([1, 2, 2, 2, 2, 2, 3]) {
+        counted.write(&orders_placed(200), None).await;
+        let fetched = counted.store.fetch(&visits, 100).await.unwrap();
+        let settle = |fetched: &Fetched| Settlement { lease: fetched.taken.lease, outcome: outcome.clone() };
+        let settlements: Vec<_> = fetched.iter().map(settle).collect();
+        counted.statements();
+
+        assert!(counted.store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
+
+        let statements = counted.statements();
+        assert_eq!(statements.len(), expected, "{outcome:?}: {statements:?}");
+    }
+    counted.store.close().await;
+}
+
+/// O4: a heartbeat of one who owns all partitions is six statements at most, and so is taking them over.
+pub(crate) async fn a_heartbeat_is_few_statements(stage: &MySqlStage) {
+    let counted = Counted::new(stage).await;
+    let (relay, held) = owner(&counted.store).await;
+    let floors: Vec<_> = held.iter().map(|held| floor(held, 0)).collect();
+    counted.statements();
+
+    counted.store.beat(&relay, &floors).await.unwrap();
+    assert!(counted.statements().len() <= 6);
+    counted.store.release(&relay.owner, &floors).await.unwrap();
+    assert_eq!(counted.statements().len(), 1);
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    assert_eq!(counted.store.acquire(&relay, &all).await.unwrap().len(), 256);
+    assert!(counted.statements().len() <= 4);
     counted.store.close().await;
 }
 

@@ -1,0 +1,2 @@
+DELETE FROM outbox_parked
+WHERE event_id IN (?)

@@ -1,0 +1,1 @@
+SELECT CAST(@@GLOBAL.auto_increment_increment AS SIGNED)

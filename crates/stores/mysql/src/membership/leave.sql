@@ -1,0 +1,3 @@
+DELETE FROM outbox_instance
+WHERE owner = ?
+    AND incarnation = ?

@@ -1,0 +1,3 @@
+SELECT event_partition, incarnation
+FROM outbox_partition
+WHERE owner = ?

@@ -1,0 +1,5 @@
+SELECT name, value
+FROM outbox_meta FORCE INDEX (PRIMARY)
+WHERE name IN ('mode', CONCAT('instance/', ?))
+ORDER BY name
+LOCK IN SHARE MODE

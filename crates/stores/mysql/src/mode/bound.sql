@@ -1,0 +1,4 @@
+SELECT seq
+FROM outbox_event FORCE INDEX (outbox_event_pending)
+WHERE is_pending = 1
+    AND (token IS NOT NULL OR available_at = TIMESTAMP '9999-12-31 23:59:59.999999')

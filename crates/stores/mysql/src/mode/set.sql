@@ -1,0 +1,3 @@
+INSERT INTO outbox_meta (name, value)
+VALUES ('mode', ?)
+ON DUPLICATE KEY UPDATE value = ?

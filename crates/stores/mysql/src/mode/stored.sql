@@ -1,0 +1,3 @@
+SELECT value
+FROM outbox_meta
+WHERE name = 'mode'

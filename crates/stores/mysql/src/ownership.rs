@@ -1,0 +1,90 @@
+//! Owning partitions behind the contract.
+
+use pillarbox::BoxFuture;
+use pillarbox::store::{
+    Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
+};
+
+use crate::MySqlStore;
+
+impl Ownership for MySqlStore {
+    /// Fails with [`StoreError::Refused`] if the mode has to change and the user may not change the indexes of the
+    /// table: run [`migrate_to`](MySqlStore::migrate_to) as one who may. Fails with [`StoreError::Config`] in the mode
+    /// `ownership` if the server's `auto_increment_increment` is not 1.
+    fn join<'a>(&'a self, instance: &'a Instance) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>> {
+        Box::pin(self.join_as(instance))
+    }
+
+    fn beat<'a>(
+        &'a self,
+        instance: &'a Instance,
+        floors: &'a [Floor],
+    ) -> BoxFuture<'a, Result<Pulse, StoreError>> {
+        Box::pin(self.beat_as(instance, floors))
+    }
+
+    fn acquire<'a>(
+        &'a self,
+        instance: &'a Instance,
+        wanted: &'a [u8],
+    ) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>> {
+        Box::pin(self.acquire_as(instance, wanted))
+    }
+
+    fn release<'a>(&'a self, owner: &'a Owner, floors: &'a [Floor]) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.give_back(owner, floors))
+    }
+
+    fn leave<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.strike_off(owner))
+    }
+
+    /// A hint: the highest number that was given at a reading that is
+    /// [`longest_transaction`](crate::MySqlOptions::longest_transaction) old at least, by the clock of this process. No
+    /// user may see here which transactions are open, so it passes events of those that stay open for longer, and only
+    /// [`below`](Ownership::below) finds them.
+    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
+        Box::pin(self.closed_number())
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        visits: &'a [Visit],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        Box::pin(self.fetch_fresh(visits, limit))
+    }
+
+    fn below<'a>(
+        &'a self,
+        visits: &'a [Visit],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        Box::pin(self.fetch_below(visits, limit))
+    }
+
+    fn due<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Due, StoreError>> {
+        Box::pin(self.fetch_due(visits, limit))
+    }
+
+    fn aside_of<'a>(
+        &'a self,
+        visit: &'a Visit,
+        key: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        Box::pin(self.fetch_aside(visit, key, limit))
+    }
+
+    fn blocked<'a>(&'a self, partitions: &'a [u8]) -> BoxFuture<'a, Result<Vec<Blocked>, StoreError>> {
+        Box::pin(self.blocked_keys(partitions))
+    }
+
+    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.count_start(*lease))
+    }
+
+    fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(self.unpark_keys(keys))
+    }
+}

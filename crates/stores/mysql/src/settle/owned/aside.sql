@@ -1,0 +1,27 @@
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]',
+    event_partition INT PATH '$[1]',
+    epoch BIGINT PATH '$[2]',
+    starts INT PATH '$[3]',
+    look_in BIGINT PATH '$[4]',
+    reason TEXT CHARACTER SET utf8mb4 PATH '$[5]',
+    stands_apart INT PATH '$[6]'
+)) AS settled
+STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
+STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
+SET
+    held.status = 2,
+    held.starts = settled.starts,
+    held.available_at = COALESCE(
+        UTC_TIMESTAMP(6) + INTERVAL settled.look_in MICROSECOND,
+        TIMESTAMP '9999-12-31 23:59:59.999999'
+    ),
+    held.reason = settled.reason,
+    held.stands_apart = settled.stands_apart,
+    held.locked_by = NULL,
+    held.locked_at = NULL,
+    held.token = NULL
+WHERE lease.epoch = settled.epoch
+    AND held.event_partition = settled.event_partition
+    AND held.status IN (0, 2)
+    AND (held.event_key IS NOT NULL OR settled.look_in IS NOT NULL)

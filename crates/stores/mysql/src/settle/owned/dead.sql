@@ -1,0 +1,25 @@
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]',
+    event_partition INT PATH '$[1]',
+    epoch BIGINT PATH '$[2]',
+    attempts INT PATH '$[3]',
+    is_spent INT PATH '$[4]',
+    starts INT PATH '$[5]',
+    error TEXT CHARACTER SET utf8mb4 PATH '$[6]'
+)) AS settled
+STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
+STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
+SET
+    held.status = 3,
+    held.attempts = IF(settled.is_spent, settled.attempts + 1, held.attempts),
+    held.starts = settled.starts,
+    held.last_error = settled.error,
+    held.reason = NULL,
+    held.stands_apart = NULL,
+    held.locked_by = NULL,
+    held.locked_at = NULL,
+    held.token = NULL
+WHERE lease.epoch = settled.epoch
+    AND held.event_partition = settled.event_partition
+    AND held.status IN (0, 2)
+    AND (held.attempts = settled.attempts OR NOT settled.is_spent)

@@ -1,0 +1,17 @@
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]',
+    event_partition INT PATH '$[1]',
+    epoch BIGINT PATH '$[2]'
+)) AS settled
+STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
+STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
+SET
+    held.status = 1,
+    held.done_at = UTC_TIMESTAMP(6),
+    held.reason = NULL,
+    held.locked_by = NULL,
+    held.locked_at = NULL,
+    held.token = NULL
+WHERE lease.epoch = settled.epoch
+    AND held.event_partition = settled.event_partition
+    AND held.status IN (0, 2)

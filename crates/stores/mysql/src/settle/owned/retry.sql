@@ -1,0 +1,28 @@
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]',
+    event_partition INT PATH '$[1]',
+    epoch BIGINT PATH '$[2]',
+    attempts INT PATH '$[3]',
+    is_spent INT PATH '$[4]',
+    starts INT PATH '$[5]',
+    retry_in BIGINT PATH '$[6]',
+    error TEXT CHARACTER SET utf8mb4 PATH '$[7]'
+)) AS settled
+STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
+STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
+SET
+    held.status = 2,
+    held.attempts = IF(settled.is_spent, settled.attempts + 1, held.attempts),
+    held.starts = settled.starts,
+    held.due_at = UTC_TIMESTAMP(6) + INTERVAL settled.retry_in MICROSECOND,
+    held.available_at = UTC_TIMESTAMP(6) + INTERVAL settled.retry_in MICROSECOND,
+    held.last_error = settled.error,
+    held.reason = NULL,
+    held.stands_apart = NULL,
+    held.locked_by = NULL,
+    held.locked_at = NULL,
+    held.token = NULL
+WHERE lease.epoch = settled.epoch
+    AND held.event_partition = settled.event_partition
+    AND held.status IN (0, 2)
+    AND (held.attempts = settled.attempts OR NOT settled.is_spent)
