@@ -8,6 +8,7 @@ mod envelopes;
 mod full_disk;
 mod full_file;
 mod hot_path;
+mod ordered;
 mod processes;
 mod stage;
 mod statements;
