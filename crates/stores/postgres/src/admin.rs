@@ -7,7 +7,7 @@ use pillarbox::BoxFuture;
 use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
 use pillarbox_sql::{micros, rows};
 use sqlx::Row;
-use sqlx::postgres::{PgQueryResult, PgRow};
+use sqlx::postgres::PgRow;
 
 use crate::PostgresStore;
 use crate::row::stored;
@@ -58,25 +58,31 @@ impl Administration for PostgresStore {
     fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>> {
         let selection = selection.clone();
         Box::pin(async move {
-            let replayed = self.execute(move |inner| match &selection {
-                Selection::Ids(ids) => inner.query(&inner.statements.replay_ids).bind(ids.clone()),
-                Selection::Numbers { from, to } => {
-                    inner.query(&inner.statements.replay_numbers).bind(*from).bind(*to)
-                }
-            });
-            Ok(replayed.await?.rows_affected())
+            self.execute(
+                |inner| &inner.operating,
+                move |inner| match &selection {
+                    Selection::Ids(ids) => inner.query(&inner.statements.replay_ids).bind(ids),
+                    Selection::Numbers { from, to } => {
+                        inner.query(&inner.statements.replay_numbers).bind(from).bind(to)
+                    }
+                },
+            )
+            .await
         })
     }
 
     fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
         let selection = selection.clone();
         Box::pin(async move {
-            let discarded = self.fetch_all(move |inner| match &selection {
-                Selection::Ids(ids) => inner.query(&inner.statements.discard_ids).bind(ids.clone()),
-                Selection::Numbers { from, to } => {
-                    inner.query(&inner.statements.discard_numbers).bind(*from).bind(*to)
-                }
-            });
+            let discarded = self.rows(
+                |inner| &inner.operating,
+                move |inner| match &selection {
+                    Selection::Ids(ids) => inner.query(&inner.statements.discard_ids).bind(ids),
+                    Selection::Numbers { from, to } => {
+                        inner.query(&inner.statements.discard_numbers).bind(from).bind(to)
+                    }
+                },
+            );
             let ids = discarded.await?.iter().map(|row| row.try_get("event_id")).collect::<Result<_, _>>();
             let ids: Vec<String> = ids.map_err(|error| self.inner.line.place.store(error))?;
             for id in &ids {
@@ -111,18 +117,9 @@ impl PostgresStore {
         &self,
         query: impl Fn(&Inner) -> Query + Send + Sync + 'static,
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        let rows = self.fetch_all(query).await?;
+        let rows = self.rows(|inner| &inner.operating, query).await?;
         let events = rows.iter().map(stored).collect::<Result<_, _>>();
         events.map_err(|error| self.inner.line.place.store(error))
-    }
-
-    async fn fetch_all(
-        &self,
-        query: impl Fn(&Inner) -> Query + Send + Sync + 'static,
-    ) -> Result<Vec<PgRow>, StoreError> {
-        let inner = Arc::clone(&self.inner);
-        self.run(|inner| &inner.operating, move |connection| Box::pin(query(&inner).fetch_all(connection)))
-            .await
     }
 
     async fn fetch_one(
@@ -133,20 +130,11 @@ impl PostgresStore {
         self.run(|inner| &inner.operating, move |connection| Box::pin(query(&inner).fetch_one(connection)))
             .await
     }
-
-    async fn execute(
-        &self,
-        query: impl Fn(&Inner) -> Query + Send + Sync + 'static,
-    ) -> Result<PgQueryResult, StoreError> {
-        let inner = Arc::clone(&self.inner);
-        self.run(|inner| &inner.operating, move |connection| Box::pin(query(&inner).execute(connection)))
-            .await
-    }
 }
 
 fn stats(row: &PgRow) -> Result<Stats, sqlx::Error> {
     let count = |name| row.try_get::<i64, _>(name).map(i64::unsigned_abs);
-    let (pending, retry, dead) = (count("pending")?, count("retry")?, count("dead")?);
+    let (new, retry, dead) = (count("new")?, count("retry")?, count("dead")?);
     let numbers = match (row.try_get::<Option<i64>, _>("first")?, row.try_get::<Option<i64>, _>("last")?) {
         (Some(first), Some(last)) => last.abs_diff(first) + 1,
         _ => 0,
@@ -154,10 +142,10 @@ fn stats(row: &PgRow) -> Result<Stats, sqlx::Error> {
     let now: Instant = row.try_get("now")?;
     let oldest: Option<Instant> = row.try_get("oldest_due_at")?;
     Ok(Stats {
-        new: pending - retry,
+        new,
         retry,
         dead,
-        done_estimate: numbers.saturating_sub(pending + dead),
+        done_estimate: numbers.saturating_sub(new + retry + dead),
         oldest_due_for: oldest
             .filter(|oldest| *oldest <= now)
             .map(|oldest| Duration::from_micros(now.micros_since(oldest))),

@@ -6,6 +6,9 @@ use pillarbox::store::{CommitError, StoreError};
 use pillarbox_sql::{Names, quoted};
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgSeverity};
 
+/// The tables of owned partitions.
+const OWNERS: [&str; 3] = ["outbox_instance", "outbox_partition", "outbox_parked"];
+
 /// The database that the words are about. It knows no password.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -60,6 +63,9 @@ impl Place {
                 error,
             ),
             "25006" => self.read_only(error),
+            "23514" if text.contains("outbox_event_endless") => {
+                refused("an event that does not wait for its key is set aside with an end".to_owned(), error)
+            }
             "0A000" if text.contains("during recovery") => self.read_only(error),
             "40001" | "40P01" => {
                 unavailable(format!("another transaction on `{self}` stood in the way"), error)
@@ -118,7 +124,9 @@ impl Place {
         let role = quoted(user);
         let grant =
             |privileges: &str, name: &str| format!("`GRANT {privileges} ON {} TO {role}`", names.table(name));
-        let grants = if is_about(meta) {
+        let grants = if let Some(name) = OWNERS.iter().find(|name| is_about(name)) {
+            format!("{} to a relay", grant("SELECT, INSERT, UPDATE, DELETE", name))
+        } else if is_about(meta) {
             format!("{} (a relay with a name needs INSERT and UPDATE too)", grant("SELECT", meta))
         } else if is_about(numbers) {
             grant("SELECT", numbers)

@@ -23,7 +23,9 @@
 //! - [`migrations_sql`] is what [`migrate`](PostgresStore::migrate) does, for tools that run SQL themselves.
 //!
 //! PostgreSQL 15 or newer. Several processes may take from one table: claims skip what others have locked, every
-//! lease is measured by the database's clock, and events that one process commits wake the others by NOTIFY.
+//! lease is measured by the database's clock, and events that one process commits wake the others by NOTIFY. Or each
+//! process owns some of the partitions and reads from them ([`migrate_to`](PostgresStore::migrate_to) gives a table
+//! this mode): then reading writes nothing, and what is done is never read over, whoever holds a snapshot open.
 //!
 //! Any program can write to the outbox by plain SQL; all columns but these have defaults:
 //!
@@ -32,10 +34,15 @@
 //! ```
 
 mod admin;
+mod closed;
 mod fault;
 mod lane;
+mod membership;
 mod migration;
+mod mode;
 mod options;
+mod owned;
+mod ownership;
 mod row;
 mod settle;
 mod statements;

@@ -16,7 +16,8 @@ use crate::statements::QUALIFIED;
 use crate::store::Inner;
 
 /// Every migration, in order; the first makes version 1.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_outbox.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_outbox.sql"), include_str!("../migrations/0002_ownership.sql")];
 
 /// The version that this program needs.
 const NEWEST: u32 = MIGRATIONS.len() as u32;
@@ -56,7 +57,10 @@ pub(crate) async fn migrate(store: &PostgresStore) -> Result<u32, StoreError> {
         Manner::Patiently,
         move |connection| {
             let inner = Arc::clone(&inner);
-            Box::pin(async move { apply_watched(&inner, connection).await })
+            Box::pin(async move {
+                let session = session(connection).await?;
+                watched(&inner, session, apply(&inner, connection)).await
+            })
         },
     );
     match migrated.await {
@@ -81,12 +85,19 @@ enum Migrated {
     NoSchema,
 }
 
-/// Applies what is missing, for as long as its session lives.
-async fn apply_watched(inner: &Inner, connection: &mut PgConnection) -> Result<Migrated, sqlx::Error> {
-    let session = sqlx::query_scalar("SELECT pg_backend_pid()").persistent(false);
-    let session: i32 = session.fetch_one(&mut *connection).await?;
+/// The session of this connection, as the server knows it.
+pub(crate) async fn session(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    sqlx::query_scalar("SELECT pg_backend_pid()").persistent(false).fetch_one(connection).await
+}
+
+/// What `work` in a session answers, for as long as the session lives.
+pub(crate) async fn watched<T>(
+    inner: &Inner,
+    session: i32,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
     tokio::select! {
-        migrated = apply(inner, connection) => migrated,
+        answer = work => answer,
         () = watch::watch(inner, session) => Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionAborted.into())),
     }
 }

@@ -13,6 +13,7 @@ use sqlx::Connection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::PostgresStore;
+use crate::closed::Closing;
 use crate::fault::Place;
 use crate::lane::{GRACE, Lane, Line};
 use crate::statements::Statements;
@@ -103,7 +104,7 @@ impl PostgresOptions {
         self
     }
 
-    /// The most connections for transactions of yours, beside up to five of the store's own; at least 1.
+    /// The most connections for transactions of yours, beside up to six of the store's own; at least 1.
     ///
     /// Only with a URL: a pool has its own limit.
     pub fn max_connections(mut self, max_connections: u32) -> Self {
@@ -236,12 +237,14 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         // an outcome waits for the disk, and so for all claims before it.
         taking: Lane::new(&line, "SET synchronous_commit = off;\n"),
         settling: Lane::impatient(&line),
+        beating: Lane::new(&line, ""),
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
         operating: Lane::new(&line, ""),
         hints: wake_up.then(Hints::new),
         looks: Looks::default(),
         locks: KnownLocks::default(),
+        closing: Closing::default(),
         line,
         statements,
         pool,

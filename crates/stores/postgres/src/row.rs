@@ -27,6 +27,33 @@ pub(crate) fn taken(row: &PgRow, token: Token) -> Result<Taken, sqlx::Error> {
     })
 }
 
+/// How long the event of this row has to wait for a time of its own.
+pub(crate) fn ready_in(row: &PgRow) -> Result<Duration, sqlx::Error> {
+    let now = row.try_get("now")?;
+    let status = i64::from(row.try_get::<i16, _>("status")?);
+    match Status::from_code(status) {
+        Some(Status::Retry) => Ok(aside_for(row.try_get("available_at")?, now)),
+        // A lease that is left from the mode `claims` means nothing.
+        _ => row.try_get("due_at").map(|due_at: Instant| Duration::from_micros(due_at.micros_since(now))),
+    }
+}
+
+/// How long an event that was set aside waits for a time of its own: not at all if it waits for its key.
+pub(crate) fn aside_for(available_at: Instant, now: Instant) -> Duration {
+    if available_at == Instant::ENDLESS {
+        return Duration::ZERO;
+    }
+    Duration::from_micros(available_at.micros_since(now))
+}
+
+/// The partition of this row, if it has one.
+pub(crate) fn partition(row: &PgRow) -> Result<Option<u8>, sqlx::Error> {
+    let number: Option<i16> = row.try_get("event_partition")?;
+    let partition = number.map(u8::try_from).transpose();
+    partition
+        .map_err(|error| sqlx::Error::ColumnDecode { index: "event_partition".into(), source: error.into() })
+}
+
 /// The row of an event as an operator sees it.
 pub(crate) fn stored(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
     let status = i64::from(row.try_get::<i16, _>("status")?);

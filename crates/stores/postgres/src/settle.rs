@@ -1,21 +1,23 @@
 //! Recording what became of taken events.
 
+mod sorted;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Batch, DoneRows, EventStore, Found, Lease, Outcome, Owner, Settlement, Status, StoreError, Take, Token,
-    cut_error,
+    Batch, DoneRows, EventStore, Found, Lease, Owner, Settlement, StoreError, Take, Token,
 };
-use pillarbox_sql::{check_lease, micros, refusal};
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{Row, SqlStr};
+use pillarbox_sql::{check_lease, micros};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use sorted::{Numbers, Sorted};
 
 use crate::PostgresStore;
 use crate::fault;
-use crate::store::Inner;
 
 /// Leases by number and token.
 type Leases = HashSet<(i64, i64)>;
@@ -184,160 +186,4 @@ fn lost<'a>(leases: impl Iterator<Item = &'a Lease>, kept: &Leases) -> Vec<i64> 
 
 fn leases_of(rows: &[PgRow]) -> Result<Leases, sqlx::Error> {
     rows.iter().map(|row| Ok((row.try_get("seq")?, row.try_get("token")?))).collect()
-}
-
-/// Leases in two columns, by number: rows are locked in this order by all, so that no two lock each other out.
-#[derive(Default)]
-struct Numbers {
-    seqs: Vec<i64>,
-    tokens: Vec<i64>,
-}
-
-impl Numbers {
-    fn new<'a>(leases: impl Iterator<Item = &'a Lease>) -> Self {
-        let mut leases: Vec<&Lease> = leases.collect();
-        leases.sort_by_key(|lease| lease.seq);
-        let seqs = leases.iter().map(|lease| lease.seq).collect();
-        Self { seqs, tokens: leases.iter().map(|lease| lease.token.0).collect() }
-    }
-}
-
-/// Settlements by the statement that applies them.
-struct Sorted {
-    done: Numbers,
-    others: Others,
-}
-
-impl Sorted {
-    fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
-        let (done, others): (Vec<&Settlement>, Vec<&Settlement>) =
-            settlements.iter().partition(|settlement| settlement.outcome == Outcome::Done);
-        let done = Numbers::new(done.into_iter().map(|settlement| &settlement.lease));
-        Ok(Self { done, others: Others::new(others)? })
-    }
-
-    /// Whether it takes more than one statement.
-    fn is_mixed(&self) -> bool {
-        !self.done.seqs.is_empty() && !self.others.numbers.seqs.is_empty()
-    }
-
-    /// Applies all, and returns the leases that were settled.
-    async fn apply(
-        &self,
-        inner: &Inner,
-        connection: &mut PgConnection,
-        rows: DoneRows,
-    ) -> Result<Leases, sqlx::Error> {
-        let Self { done, others } = self;
-        let mut settled = Leases::new();
-        if !done.seqs.is_empty() {
-            let statement: &SqlStr = match rows {
-                DoneRows::Keep => &inner.statements.done,
-                DoneRows::Delete => &inner.statements.delete,
-            };
-            let query = inner.query(statement).bind(&done.seqs).bind(&done.tokens);
-            settled.extend(leases_of(&query.fetch_all(&mut *connection).await?)?);
-        }
-        if !others.numbers.seqs.is_empty() {
-            let query = inner
-                .query(&inner.statements.settle)
-                .bind(&others.numbers.seqs)
-                .bind(&others.numbers.tokens)
-                .bind(&others.statuses)
-                .bind(&others.attempts)
-                .bind(&others.starts)
-                .bind(&others.due_in)
-                .bind(&others.available_in)
-                .bind(&others.errors)
-                .bind(&others.reasons);
-            settled.extend(leases_of(&query.fetch_all(connection).await?)?);
-        }
-        Ok(settled)
-    }
-}
-
-/// Outcomes other than DONE, in columns; `None` leaves a column of the row as it is.
-#[derive(Default)]
-struct Others {
-    numbers: Numbers,
-    statuses: Vec<Option<i16>>,
-    /// The attempts before, where one more is spent.
-    attempts: Vec<Option<i32>>,
-    starts: Vec<i32>,
-    due_in: Vec<Option<i64>>,
-    available_in: Vec<Option<i64>>,
-    errors: Vec<Option<String>>,
-    reasons: Vec<Option<String>>,
-}
-
-impl Others {
-    fn new(mut settlements: Vec<&Settlement>) -> Result<Self, StoreError> {
-        settlements.sort_by_key(|settlement| settlement.lease.seq);
-        let mut others = Self::default();
-        for Settlement { lease, outcome } in settlements {
-            others.push(lease, outcome)?;
-        }
-        Ok(others)
-    }
-
-    fn push(&mut self, lease: &Lease, outcome: &Outcome) -> Result<(), StoreError> {
-        let row = Change::of(outcome)?;
-        self.numbers.seqs.push(lease.seq);
-        self.numbers.tokens.push(lease.token.0);
-        self.statuses.push(row.status.map(|status| i16::from(status.code())));
-        self.attempts.push(outcome.spends().then(|| count(lease.attempts)));
-        self.starts.push(count(lease.starts));
-        self.due_in.push(row.due_in);
-        self.available_in.push(row.available_in);
-        self.errors.push(row.error);
-        self.reasons.push(row.reason);
-        Ok(())
-    }
-}
-
-/// What one outcome changes.
-#[derive(Default)]
-struct Change {
-    status: Option<Status>,
-    due_in: Option<i64>,
-    available_in: Option<i64>,
-    error: Option<String>,
-    reason: Option<String>,
-}
-
-impl Change {
-    fn of(outcome: &Outcome) -> Result<Self, StoreError> {
-        Ok(match outcome {
-            Outcome::Retry { after, error, .. } => {
-                let after = Some(micros(*after));
-                Self {
-                    status: Some(Status::Retry),
-                    due_in: after,
-                    available_in: after,
-                    error: Some(cut_error(error)),
-                    reason: None,
-                }
-            }
-            Outcome::Aside { until: Some(until), reason } => Self {
-                status: Some(Status::Retry),
-                available_in: Some(micros(*until)),
-                reason: Some(cut_error(reason)),
-                ..Self::default()
-            },
-            Outcome::Aside { until: None, .. } | Outcome::Parked { .. } => {
-                return Err(refusal(
-                    "only the owner of a partition sets aside without an end, or parks a key",
-                ));
-            }
-            Outcome::Dead { error, .. } => {
-                Self { status: Some(Status::Dead), error: Some(cut_error(error)), ..Self::default() }
-            }
-            Outcome::Released => Self::default(),
-            Outcome::Done => Self { status: Some(Status::Done), ..Self::default() },
-        })
-    }
-}
-
-fn count(count: u32) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }

@@ -4,8 +4,16 @@ use pillarbox_sql::Names;
 use sqlx::SqlStr;
 
 /// What stands in a schema of its own; indexes and triggers follow their table.
-pub(crate) const QUALIFIED: [&str; 4] =
-    ["outbox_event", "outbox_meta", "outbox_fill_partition", "outbox_event_seq_seq"];
+pub(crate) const QUALIFIED: [&str; 8] = [
+    "outbox_event",
+    "outbox_event_seq_seq",
+    "outbox_fill_partition",
+    "outbox_instance",
+    "outbox_meta",
+    "outbox_parked",
+    "outbox_partition",
+    "outbox_spread_partition",
+];
 
 macro_rules! statements {
     ($($name:ident = $file:literal,)*) => {
@@ -33,6 +41,9 @@ statements! {
     done = "settle/done.sql",
     delete = "settle/delete.sql",
     settle = "settle/settle.sql",
+    owned_done = "settle/owned_done.sql",
+    owned_delete = "settle/owned_delete.sql",
+    owned_settle = "settle/owned_settle.sql",
     locked = "settle/locked.sql",
     renew = "settle/renew.sql",
     resume = "settle/resume.sql",
@@ -48,4 +59,29 @@ statements! {
     discard_numbers = "admin/discard_numbers.sql",
     purge = "admin/purge.sql",
     channel = "wake/channel.sql",
+    lock_leases = "mode/lock_leases.sql",
+    lock_events = "mode/lock_events.sql",
+    standing = "mode/standing.sql",
+    of_other_mode = "mode/of_other_mode.sql",
+    end = "mode/end.sql",
+    index_claims = "mode/index_claims.sql",
+    index_ownership = "mode/index_ownership.sql",
+    set_mode = "mode/set.sql",
+    become_current = "membership/current.sql",
+    strike_off_ended = "membership/strike_off_ended.sql",
+    register = "membership/register.sql",
+    inherit = "membership/inherit.sql",
+    beat = "membership/beat.sql",
+    acquire = "membership/acquire.sql",
+    release = "membership/release.sql",
+    leave = "membership/leave.sql",
+    closed = "closed/look.sql",
+    fresh = "owned/fresh.sql",
+    due = "owned/due.sql",
+    aside_of = "owned/aside_of.sql",
+    blocked = "owned/blocked.sql",
+    unplaced = "owned/unplaced.sql",
+    place = "owned/place.sql",
+    start = "owned/start.sql",
+    skip = "owned/skip.sql",
 }

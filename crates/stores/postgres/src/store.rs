@@ -7,9 +7,10 @@ use pillarbox::store::StoreError;
 use pillarbox_sql::canonical::Tables;
 use pillarbox_sql::{KnownLocks, Names, to_its_end};
 use sqlx::SqlStr;
-use sqlx::postgres::{PgArguments, PgConnection, PgPool, Postgres};
+use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgRow, Postgres};
 
 use crate::PostgresOptions;
+use crate::closed::Closing;
 use crate::lane::{Lane, Line, Manner};
 use crate::migration;
 use crate::statements::Statements;
@@ -18,9 +19,9 @@ use crate::wake::{Ear, Hints};
 
 /// An outbox in a PostgreSQL database. Clones are handles to one store; outboxes on them wake each other.
 ///
-/// It keeps up to five connections of its own, opened when they are needed, beside the pool that
-/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes, one that settles, one that reads back and
-/// notifies, one for operators, one that listens. All need a tokio runtime.
+/// It keeps up to six connections of its own, opened when they are needed, beside the pool that
+/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes, one that settles, one for heartbeats, one that
+/// reads back and notifies, one for operators, one that listens. All need a tokio runtime.
 ///
 /// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own. The
 /// exception is [`insert`](pillarbox::store::TxStore::insert), which runs on a connection of yours.
@@ -40,9 +41,11 @@ pub(crate) struct Inner {
     pub(crate) owns_pool: bool,
     pub(crate) looks: Looks,
     pub(crate) locks: KnownLocks,
+    pub(crate) closing: Closing,
     pub(crate) hints: Option<Hints>,
     pub(crate) taking: Lane,
     pub(crate) settling: Lane,
+    pub(crate) beating: Lane,
     pub(crate) hot: Lane,
     pub(crate) operating: Lane,
 }
@@ -116,12 +119,39 @@ impl PostgresStore {
         tokio::join!(
             inner.taking.close(),
             inner.settling.close(),
+            inner.beating.close(),
             inner.hot.close(),
             inner.operating.close()
         );
         if inner.owns_pool {
             inner.pool.close().await;
         }
+    }
+
+    /// The rows that a statement returns, which commits by itself.
+    pub(crate) async fn rows(
+        &self,
+        lane: fn(&Inner) -> &Lane,
+        query: impl Fn(&Inner) -> Query + Send + Sync + 'static,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        self.run(lane, move |connection| Box::pin(query(&inner).fetch_all(connection))).await
+    }
+
+    /// How many rows a statement changes, which commits by itself.
+    pub(crate) async fn execute(
+        &self,
+        lane: fn(&Inner) -> &Lane,
+        query: impl Fn(&Inner) -> Query + Send + Sync + 'static,
+    ) -> Result<u64, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let done = self.run(lane, move |connection| Box::pin(query(&inner).execute(connection)));
+        Ok(done.await?.rows_affected())
+    }
+
+    /// What was read from a row.
+    pub(crate) fn read<T>(&self, read: Result<T, sqlx::Error>) -> Result<T, StoreError> {
+        read.map_err(|error| self.inner.line.place.store(error))
     }
 
     /// Runs one statement, which commits by itself, to its end on one of the store's own connections.

@@ -5,7 +5,7 @@ mod looks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox::store::{Batch, Found, StoreError, Take, Taken, Token};
+use pillarbox::store::{Batch, Found, Mode, StoreError, Take, Taken, Token};
 use pillarbox_sql::{check_lease, micros, rows};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -64,7 +64,10 @@ impl PostgresStore {
         let began = Moment::now();
         let claimed =
             claimed.await.inspect_err(|_| self.inner.looks.failed(Moment::now(), look, began.elapsed()))?;
-        self.batch(&claimed, take.token, look).map_err(|error| self.inner.line.place.store(error))
+        if let Some(first) = claimed.first() {
+            self.check_mode(first, Mode::Claims)?;
+        }
+        self.read(self.batch(&claimed, take.token, look))
     }
 
     fn batch(&self, claimed: &[PgRow], token: Token, look: Look) -> Result<Batch, sqlx::Error> {

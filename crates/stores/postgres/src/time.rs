@@ -21,6 +21,9 @@ impl Instant {
     /// `-infinity`, which lies before everything.
     pub(crate) const NEVER: Self = Self(i64::MIN);
 
+    /// `infinity`, which lies behind everything: when a row is available that waits for nothing but its key.
+    pub(crate) const ENDLESS: Self = Self(i64::MAX);
+
     /// The instant this long before.
     pub(crate) fn before(self, time: std::time::Duration) -> Self {
         Self(self.0.saturating_sub_unsigned(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))

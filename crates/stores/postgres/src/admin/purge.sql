@@ -2,20 +2,29 @@ WITH looked_at AS MATERIALIZED (
     SELECT
         seq,
         created_at,
-        (status = 1 AND done_at <= statement_timestamp() - $3 * interval '1 microsecond')
-            OR ($4 AND status = 3 AND created_at <= statement_timestamp() - $3 * interval '1 microsecond') AS is_over
-    FROM outbox_event
+        CASE status
+            WHEN 1 THEN done_at <= statement_timestamp() - $3 * interval '1 microsecond'
+            WHEN 3 THEN $4
+                AND created_at <= statement_timestamp() - $3 * interval '1 microsecond'
+                AND NOT EXISTS (
+                    SELECT
+                    FROM outbox_parked AS parked
+                    WHERE parked.event_partition = event.event_partition
+                        AND parked.event_key = event.event_key
+                        AND parked.event_id = event.event_id
+                )
+            ELSE FALSE
+        END AS is_over
+    FROM outbox_event AS event
     WHERE seq > $1
     ORDER BY seq
     LIMIT $2
 ),
 deleted AS (
-    DELETE FROM outbox_event AS event
-    USING looked_at
-    WHERE event.seq = looked_at.seq
-        AND looked_at.is_over
-        AND event.status IN (1, 3)
-    RETURNING event.seq
+    DELETE FROM outbox_event
+    WHERE seq = ANY (ARRAY(SELECT seq FROM looked_at WHERE is_over))
+        AND status IN (1, 3)
+    RETURNING seq
 )
 SELECT
     count(*) AS examined,

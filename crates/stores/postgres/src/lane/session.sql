@@ -5,4 +5,4 @@ SET enable_sort = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off;
-SET idle_in_transaction_session_timeout = '60s';
+SET idle_in_transaction_session_timeout = '5s';

@@ -5,7 +5,8 @@ WITH current AS (
 ), held AS (
     SELECT seq
     FROM outbox_event
-    WHERE status IN (0, 2)
+    WHERE (SELECT value FROM outbox_meta WHERE name = 'mode') IS DISTINCT FROM 'ownership'
+        AND status IN (0, 2)
         AND locked_by <> $1
         AND length(locked_by) = length($1)
         AND left(locked_by, length($2)) = $2

@@ -1,4 +1,7 @@
-WITH seen AS MATERIALIZED (
+WITH outbox AS MATERIALIZED (
+    SELECT coalesce((SELECT value FROM outbox_meta WHERE name = 'mode'), 'claims') AS mode
+),
+seen AS MATERIALIZED (
     SELECT
         pg_current_snapshot() AS snapshot,
         pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 65536 AS top
@@ -6,7 +9,8 @@ WITH seen AS MATERIALIZED (
 due AS MATERIALIZED (
     SELECT seq, available_at
     FROM outbox_event AS event
-    WHERE status IN (0, 2)
+    WHERE (SELECT mode FROM outbox) = 'claims'
+        AND status IN (0, 2)
         AND available_at >= $6
         AND available_at <= statement_timestamp()
         AND ($5 = 0 OR created_at <= statement_timestamp() - $5 * interval '1 microsecond')
@@ -56,8 +60,9 @@ claimed AS (
 )
 SELECT
     claimed.*,
+    outbox.mode,
     CASE
-        WHEN (SELECT count(*) FROM claimed) < $1 THEN least(
+        WHEN outbox.mode = 'claims' AND (SELECT count(*) FROM claimed) < $1 THEN least(
             (
                 SELECT min(created_at) + $5 * interval '1 microsecond'
                 FROM outbox_event
@@ -78,5 +83,5 @@ SELECT
     END AS next_due_at,
     statement_timestamp() AS now,
     clock_timestamp() AS ended_at
-FROM (VALUES (TRUE)) AS always
+FROM outbox
 LEFT JOIN claimed ON TRUE;

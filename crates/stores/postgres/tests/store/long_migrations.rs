@@ -36,7 +36,7 @@ pub(crate) async fn long_migration_is_waited_for(stage: &PostgresStage) {
     let session: i32 = other.fetch_one("SELECT pg_backend_pid()").await.unwrap().get(0);
     other.execute("SELECT pg_advisory_unlock_all()").await.unwrap();
 
-    assert_eq!(migrating.await.unwrap().unwrap(), 1);
+    assert_eq!(migrating.await.unwrap().unwrap(), 2);
     assert!(reports.iter().any(|report| report.contains(&session.to_string())), "{reports:?}");
 }
 
@@ -73,6 +73,6 @@ pub(crate) async fn migration_that_is_locked_out_ends_soon(stage: &PostgresStage
         "{reason}"
     );
     assert!(reason.contains("`lock_timeout`") && source.is_some(), "{reason}");
-    assert_eq!(store.migrate().await.unwrap(), 1);
+    assert_eq!(store.migrate().await.unwrap(), 2);
     store.close().await;
 }

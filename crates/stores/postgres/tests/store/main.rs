@@ -5,12 +5,15 @@
 mod bad_input;
 mod cancellations;
 mod cluster;
+mod floors;
 mod histories;
 mod hot_path;
 mod isolation;
 mod long_migrations;
 mod migrations;
+mod modes;
 mod names;
+mod owned_reads;
 mod plans;
 mod pooled;
 mod pooler;
@@ -20,12 +23,15 @@ mod snapshots;
 mod sqlstates;
 mod stage;
 mod statements;
+mod take_overs;
 mod wake_ups;
 
 use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Suite};
-use pillarbox_testkit::{acceptance_trials, cancellation_trials, cluster_trials, conformance_trials, trials};
+use pillarbox_testkit::{
+    acceptance_trials, cancellation_trials, cluster_trials, conformance_trials, ownership_trials, trials,
+};
 
 use pooled::PooledStage;
 use stage::PostgresStage;
@@ -51,6 +57,11 @@ macro_rules! store_trials {
                 a_dropped_watch_loses_no_news
                 a_dropped_connect_or_migration_leaves_the_database_usable
                 a_dropped_from_pool_leaves_the_pool_usable
+            }
+            floors {
+                nothing_appears_below_a_closed_number
+                open_writer_holds_the_closed_number
+                lost_connection_discards_the_closed_number
             }
             histories {
                 random_histories_end_like_on_the_memory_store
@@ -94,10 +105,31 @@ macro_rules! store_trials {
                 shortest_insert_has_defaults
                 missing_partition_is_filled_in
             }
+            modes {
+                indexes_belong_to_the_mode
+                modes_of_several_outboxes_are_apart
+                mode_is_changed_by_the_owner_of_the_table
+                operator_is_refused_while_instances_are_alive
+                instances_that_join_at_once_agree
+                one_of_two_modes_wins
+                numbers_are_given_one_by_one
+                change_that_is_locked_out_changes_nothing
+                unknown_mode_is_left_alone
+                first_version_is_migrated_with_its_rows
+            }
             names {
                 names_are_taken_as_they_are_written
                 printed_migrations_have_names_as_they_are_written
                 advice_has_names_as_they_are_written
+            }
+            owned_reads {
+                fetch_touches_ten_pages_per_partition
+                backlog_costs_what_is_fetched
+                rows_written_past_the_triggers_are_adopted
+                rows_that_are_aside_are_adopted
+                endless_wait_without_a_key_is_explained
+                calls_of_owners_are_one_statement
+                blocked_key_costs_the_same_however_many_wait
             }
             plans {
                 statements_use_their_indexes
@@ -108,6 +140,8 @@ macro_rules! store_trials {
                 relay_can_deliver_and_not_drop
                 operator_can_operate_and_not_write
                 role_without_grants_learns_which_it_needs
+                relay_can_own_and_operator_can_skip
+                relay_without_new_grants_learns_which_it_needs
             }
             server_faults {
                 store_recovers_from_cut_connections
@@ -138,6 +172,13 @@ macro_rules! store_trials {
                 drained_event_costs_a_twentieth_of_a_statement
                 idle_outbox_reads_no_table
             }
+            take_overs {
+                stale_outcome_does_not_come_after_a_take_over
+                partition_is_not_taken_over_in_the_middle_of_an_outcome
+                stopped_session_is_ended
+                heartbeats_do_not_scatter_the_leases
+                busy_owners_do_not_stand_in_each_others_way
+            }
             wake_ups {
                 announcements_of_others_wake_each_time
                 own_announcements_wake_others_only
@@ -164,11 +205,13 @@ fn main() -> ExitCode {
     cluster_trials!(suite, servers::POSTGRES, PostgresStage);
     for server in [servers::POSTGRES, servers::POSTGRES18] {
         conformance_trials!(suite, server, PostgresStage);
+        ownership_trials!(suite, server, PostgresStage);
         acceptance_trials!(suite, server, PostgresStage);
         cancellation_trials!(suite, server, PostgresStage);
         store_trials!(suite, server);
     }
     conformance_trials!(suite, servers::PGBOUNCER, PooledStage);
+    ownership_trials!(suite, servers::PGBOUNCER, PooledStage);
     acceptance_trials!(suite, servers::PGBOUNCER, PooledStage);
     trials!(suite, servers::PGBOUNCER, PooledStage;
         pooler {

@@ -67,7 +67,7 @@ pub(crate) async fn printed_migrations_have_names_as_they_are_written(stage: &Po
         run_by_psql(&url, &migrations_sql(&Names::new(Some(schema), prefix).unwrap()));
 
         let store = PostgresStore::options(&url).schema(schema).prefix(prefix).connect().await.unwrap();
-        assert_eq!(store.check().await.unwrap(), 1);
+        assert_eq!(store.check().await.unwrap(), 2);
         assert_works(&store).await;
         store.close().await;
     }

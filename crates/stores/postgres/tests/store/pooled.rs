@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use pillarbox::Runtime;
+use pillarbox::{Event, Runtime};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Stage;
-use pillarbox_testkit::conformance::StoreHarness;
+use pillarbox_testkit::conformance::{OwnershipHarness, StoreHarness};
 use pillarbox_testkit::servers::{self, Fresh, unique_name};
 use sqlx::postgres::{PgConnection, Postgres};
 use sqlx::{AssertSqlSafe, Connection, Executor, Transaction};
+
+use crate::stage::{INTO_FUTURE, write_plainly};
 
 /// A migrated outbox whose store sees the server only through the pooler.
 pub(crate) struct PooledStage {
@@ -23,6 +25,14 @@ impl PooledStage {
     pub(crate) async fn execute(&self, sql: String) -> u64 {
         let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
         connection.execute(AssertSqlSafe(sql)).await.unwrap().rows_affected()
+    }
+
+    /// A connection past the pooler, which finds the tables without a schema.
+    async fn connection(&self) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
+        let schema = &self.schema;
+        connection.execute(AssertSqlSafe(format!("SET search_path = {schema}"))).await.unwrap();
+        connection
     }
 
     async fn update(&self, change: &str, event_id: &str) {
@@ -86,6 +96,20 @@ impl StoreHarness for PooledStage {
 
     async fn push_lease_into_future(&self, event_id: &str) {
         self.update("available_at = available_at + interval '2 hours'", event_id).await;
+    }
+}
+
+impl OwnershipHarness for PooledStage {
+    async fn push_owners_into_future(&self) {
+        self.connection().await.execute(INTO_FUTURE).await.unwrap();
+    }
+
+    async fn open_beside(&self) -> Option<Transaction<'static, Postgres>> {
+        Some(self.open().await)
+    }
+
+    async fn write_without_partition(&self, event: &Event) {
+        write_plainly(&mut self.connection().await, event).await;
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use pillarbox::Outbox;
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, InsertError, Outcome, Page, Purge, Selection, Settlement, Stats,
-    StoreError, TxStore, WakeUp,
+    Administration, DoneRows, EventStore, InsertError, Mode, Outcome, Ownership, Page, Purge, Selection,
+    Settlement, Stats, StoreError, TxStore, WakeUp,
 };
+use pillarbox::{Outbox, partition_of};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
+use pillarbox_testkit::conformance::ownership::{behind_key, floor, named, parked, visit};
 use pillarbox_testkit::conformance::{bury, order_placed, owner, take, write};
 use pillarbox_testkit::servers::unique_name;
 use sqlx::Executor;
@@ -19,7 +20,7 @@ use crate::stage::PostgresStage;
 const GUIDE: &str = include_str!("../../../../../docs/guide/postgresql.md");
 
 /// A store of a new role with the grants that the guide gives for `kind`.
-async fn role(stage: &PostgresStage, kind: &str) -> (String, PostgresStore) {
+pub(crate) async fn role(stage: &PostgresStage, kind: &str) -> (String, PostgresStore) {
     let role = unique_name();
     let grants = grants(kind, &stage.schema, &role);
     let url = stage.login(&role, &grants).await;
@@ -61,7 +62,7 @@ pub(crate) async fn writer_can_write_and_nothing_else(stage: &PostgresStage) {
     tx.commit().await.unwrap();
     outbox.close().await;
 
-    assert_eq!(store.check().await.unwrap(), 1);
+    assert_eq!(store.check().await.unwrap(), 2);
     assert_eq!(stage.store.stats().await.unwrap().pending(), 10);
     denied(store.take(take(1)).await);
     denied(store.stats().await);
@@ -183,4 +184,54 @@ pub(crate) async fn role_without_grants_learns_which_it_needs(stage: &PostgresSt
     assert!(stranger.contains(&format!("`GRANT USAGE ON SCHEMA {} TO {name}`", stage.schema)), "{stranger}");
     assert!(guest.contains(&format!("`GRANT SELECT ON {}.outbox_meta TO {name}`", stage.schema)), "{guest}");
     stage.drop_role(&name).await;
+}
+
+/// O3, O6: with the same grants a relay owns partitions and does all that owners do, and an operator frees a key.
+pub(crate) async fn relay_can_own_and_operator_can_skip(stage: &PostgresStage) {
+    stage.store.migrate_to(Mode::Ownership).await.unwrap();
+    let (relay_role, relay) = role(stage, "relay").await;
+    let (operator_role, operator) = role(stage, "operator").await;
+    let instance = named("relay-1", 1);
+    write(stage, &["order-1", "order-1"].map(order_placed)).await;
+
+    relay.join(&instance).await.unwrap();
+    let held = relay.acquire(&instance, &[partition_of("order-1")]).await.unwrap()[0];
+    let visits = [visit(&held)];
+    let fetched = relay.fetch(&visits, 10).await.unwrap();
+    assert!(relay.start(&fetched[0].taken.lease).await.unwrap());
+    let outcomes = [(&fetched[0], parked()), (&fetched[1], behind_key())];
+    let outcomes = outcomes.map(|(fetched, outcome)| Settlement { lease: fetched.taken.lease, outcome });
+    assert!(relay.settle(&outcomes, DoneRows::Keep).await.unwrap().is_empty());
+    relay.due(&visits, 10).await.unwrap();
+    relay.below(&visits, 10).await.unwrap();
+    relay.closed().await.unwrap();
+    assert_eq!(operator.skip(&["order-1".to_owned()]).await.unwrap(), 1);
+    assert_eq!(relay.blocked(&[held.partition]).await.unwrap()[0].parked_for, None);
+    let follower = relay.aside_of(&visits[0], "order-1", 10).await.unwrap().remove(0);
+    let done = Settlement { lease: follower.taken.lease, outcome: Outcome::Done };
+    assert!(relay.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
+    relay.beat(&instance, &[floor(&held, 2)]).await.unwrap();
+    relay.release(&instance.owner, &[floor(&held, 2)]).await.unwrap();
+    relay.leave(&instance.owner).await.unwrap();
+
+    relay.close().await;
+    operator.close().await;
+    stage.drop_role(&relay_role).await;
+    stage.drop_role(&operator_role).await;
+}
+
+/// O3: a relay that has the grants of an earlier version learns which it needs.
+pub(crate) async fn relay_without_new_grants_learns_which_it_needs(stage: &PostgresStage) {
+    let (role, store) = role(stage, "relay").await;
+    let schema = &stage.schema;
+    for table in ["outbox_instance", "outbox_partition"] {
+        stage.execute(format!("REVOKE ALL ON {schema}.{table} FROM {role}")).await;
+
+        let text = store.beat(&named("relay-1", 1), &[]).await.unwrap_err().to_string();
+
+        assert!(text.contains("GRANT") && text.contains(&format!("{schema}.{table} TO {role}")), "{text}");
+        stage.execute(format!("GRANT ALL ON {schema}.{table} TO {role}")).await;
+    }
+    store.close().await;
+    stage.drop_role(&role).await;
 }

@@ -15,7 +15,7 @@ use crate::stage::PostgresStage;
 use crate::statements::counted;
 
 /// Ends all sessions of the marked store, and returns how many there were.
-async fn cut(stage: &PostgresStage) -> i64 {
+pub(crate) async fn cut(stage: &PostgresStage) -> i64 {
     let cut = format!(
         "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = '{}'",
         stage.schema

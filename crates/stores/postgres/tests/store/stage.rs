@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pillarbox::Runtime;
+use pillarbox::{Event, Runtime};
 use pillarbox_postgres::{PostgresOptions, PostgresStore};
 use pillarbox_testkit::acceptance::Stage;
-use pillarbox_testkit::conformance::StoreHarness;
+use pillarbox_testkit::conformance::{OwnershipHarness, StoreHarness};
 use pillarbox_testkit::servers::{Fresh, unique_name};
 use sqlx::postgres::{PgConnection, Postgres};
 use sqlx::{AssertSqlSafe, Connection, Executor, Transaction};
@@ -59,6 +59,21 @@ impl PostgresStage {
         self.execute(format!("CREATE ROLE {role} LOGIN PASSWORD '{password}'; {grants}")).await;
         let (_, place) = self.url.split_once('@').unwrap();
         format!("postgres://{role}:{password}@{place}")
+    }
+
+    /// The same in a database of its own, where no transaction of other tests keeps row versions alive.
+    pub(crate) async fn beside(&self) -> Self {
+        let database = unique_name();
+        self.execute(format!("CREATE DATABASE {database}")).await;
+        let (server, _) = self.url.rsplit_once('/').unwrap();
+        Self::fresh(&format!("{server}/{database}")).await
+    }
+
+    /// Drops the database of a stage [beside](Self::beside) this one.
+    pub(crate) async fn drop_from(self, other: &Self) {
+        self.store.close().await;
+        let (_, database) = self.url.rsplit_once('/').unwrap();
+        other.execute(format!("DROP DATABASE {database} WITH (FORCE)")).await;
     }
 
     /// Takes a role away, with all that it has.
@@ -121,6 +136,34 @@ impl StoreHarness for PostgresStage {
 
     async fn push_lease_into_future(&self, event_id: &str) {
         self.update("available_at = available_at + interval '2 hours'", event_id).await;
+    }
+}
+
+/// Makes the leases of all partitions and instances end two hours later.
+pub(crate) const INTO_FUTURE: &str = "
+    UPDATE outbox_partition SET until = until + interval '2 hours';
+    UPDATE outbox_instance SET until = until + interval '2 hours'";
+
+/// Writes an event as its writer would who knows of nothing but ids, types, keys and payloads.
+pub(crate) async fn write_plainly(connection: &mut PgConnection, event: &Event) {
+    let insert =
+        "INSERT INTO outbox_event (event_id, event_type, event_key, payload) VALUES ($1, $2, $3, '{}')";
+    let insert = sqlx::query(insert).persistent(false);
+    let insert = insert.bind(event.id()).bind(event.event_type()).bind(event.key());
+    insert.execute(connection).await.unwrap();
+}
+
+impl OwnershipHarness for PostgresStage {
+    async fn push_owners_into_future(&self) {
+        self.execute(INTO_FUTURE).await;
+    }
+
+    async fn open_beside(&self) -> Option<Transaction<'static, Postgres>> {
+        Some(self.open().await)
+    }
+
+    async fn write_without_partition(&self, event: &Event) {
+        write_plainly(&mut self.connection().await, event).await;
     }
 }
 

@@ -1,0 +1,3 @@
+DELETE FROM outbox_instance
+WHERE name = $1
+    AND incarnation = $2;

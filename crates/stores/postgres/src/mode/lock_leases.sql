@@ -1,0 +1,1 @@
+LOCK TABLE outbox_partition IN SHARE ROW EXCLUSIVE MODE;

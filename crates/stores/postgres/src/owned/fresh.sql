@@ -1,0 +1,57 @@
+WITH outbox AS MATERIALIZED (
+    SELECT coalesce((SELECT value FROM outbox_meta WHERE name = 'mode'), 'claims') AS mode
+),
+unplaced AS MATERIALIZED (
+    SELECT
+        outbox.mode = 'ownership' AND EXISTS (
+            SELECT
+            FROM outbox_event
+            WHERE event_partition IS NULL
+                AND status IN (0, 2)
+        ) AS is_there
+    FROM outbox
+)
+SELECT
+    outbox.mode,
+    unplaced.is_there AS has_unplaced,
+    statement_timestamp() AS now,
+    fresh.*
+FROM outbox
+CROSS JOIN unplaced
+LEFT JOIN LATERAL (
+    SELECT event.*
+    FROM unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS visit (event_partition, above, up_to)
+    CROSS JOIN LATERAL (
+        SELECT
+            seq,
+            event_id,
+            event_type,
+            aggregate_type,
+            aggregate_id,
+            tenant_id,
+            event_key,
+            event_partition,
+            occurred_at,
+            headers,
+            context,
+            payload,
+            payload_bytes,
+            status,
+            attempts,
+            starts,
+            created_at,
+            due_at,
+            available_at
+        FROM outbox_event
+        WHERE outbox.mode = 'ownership'
+            -- It may come before one of its key that would be read here.
+            AND NOT unplaced.is_there
+            AND status = 0
+            AND event_partition = visit.event_partition
+            AND seq > visit.above
+            AND seq <= visit.up_to
+            AND seq NOT IN (SELECT unnest($4::bigint[]))
+        ORDER BY seq
+        LIMIT $5
+    ) AS event
+) AS fresh ON TRUE;

@@ -1,0 +1,14 @@
+WITH fence AS MATERIALIZED (
+    SELECT event_partition
+    FROM outbox_partition
+    WHERE event_partition = $2
+        AND epoch = $3
+    FOR SHARE
+)
+UPDATE outbox_event AS event
+SET starts = $4 + 1
+FROM fence
+WHERE event.seq = $1
+    AND event.event_partition = fence.event_partition
+    AND event.starts IN ($4, $4 + 1)
+    AND event.status NOT IN (1, 3);

@@ -1,0 +1,88 @@
+//! The contract of owned partitions.
+
+use pillarbox::BoxFuture;
+use pillarbox::store::{
+    Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
+};
+
+use crate::PostgresStore;
+
+impl Ownership for PostgresStore {
+    /// A change of the mode takes the owner of the tables, and writers wait while the indexes are built; see
+    /// [`migrate_to`](PostgresStore::migrate_to).
+    fn join<'a>(&'a self, instance: &'a Instance) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>> {
+        Box::pin(self.join_as(instance))
+    }
+
+    fn beat<'a>(
+        &'a self,
+        instance: &'a Instance,
+        floors: &'a [Floor],
+    ) -> BoxFuture<'a, Result<Pulse, StoreError>> {
+        Box::pin(self.beat_as(instance, floors))
+    }
+
+    /// A partition that an outcome is just recorded in counts as not free, and is to be had a moment later.
+    fn acquire<'a>(
+        &'a self,
+        instance: &'a Instance,
+        wanted: &'a [u8],
+    ) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>> {
+        Box::pin(self.acquire_as(instance, wanted))
+    }
+
+    fn release<'a>(&'a self, owner: &'a Owner, floors: &'a [Floor]) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.release_as(owner, floors))
+    }
+
+    fn leave<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.leave_as(owner))
+    }
+
+    /// One statement, which waits for nobody. It answers 0 after a connection was lost, until it has been called
+    /// twice on the new one; and one call later than it could where transactions that write are open.
+    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
+        Box::pin(self.closed_number())
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        visits: &'a [Visit],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        Box::pin(self.read_above(visits, limit))
+    }
+
+    fn below<'a>(
+        &'a self,
+        visits: &'a [Visit],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        Box::pin(self.read_up_to(visits, limit))
+    }
+
+    fn due<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Due, StoreError>> {
+        Box::pin(self.read_due(visits, limit))
+    }
+
+    fn aside_of<'a>(
+        &'a self,
+        visit: &'a Visit,
+        key: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
+        Box::pin(self.read_aside_of(visit, key, limit))
+    }
+
+    fn blocked<'a>(&'a self, partitions: &'a [u8]) -> BoxFuture<'a, Result<Vec<Blocked>, StoreError>> {
+        Box::pin(self.read_blocked(partitions))
+    }
+
+    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.count_start(lease))
+    }
+
+    fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(self.skip_keys(keys))
+    }
+}

@@ -1,0 +1,15 @@
+UPDATE outbox_event AS event
+SET
+    status = 1,
+    done_at = statement_timestamp(),
+    reason = NULL,
+    locked_by = NULL,
+    locked_at = NULL,
+    token = NULL
+FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[]) AS settled (seq, token, event_partition, epoch)
+JOIN outbox_partition AS lease ON lease.event_partition = settled.event_partition
+WHERE event.seq = settled.seq
+    AND event.event_partition = settled.event_partition
+    AND event.status NOT IN (1, 3)
+    AND lease.epoch = settled.epoch
+RETURNING settled.seq, settled.token;

@@ -1,0 +1,83 @@
+-- The partitions are told in their order, in which everybody locks them.
+WITH fence AS MATERIALIZED (
+    SELECT
+        lease.event_partition,
+        lease.epoch
+    FROM unnest($1::smallint[], $2::bigint[]) AS told (event_partition, epoch)
+    JOIN outbox_partition AS lease ON lease.event_partition = told.event_partition
+    WHERE lease.epoch = told.epoch
+    FOR SHARE OF lease
+),
+changed AS (
+    UPDATE outbox_event AS event
+    SET
+        status = coalesce(settled.status, event.status),
+        attempts = coalesce(settled.attempts + 1, event.attempts),
+        starts = settled.starts,
+        due_at = coalesce(statement_timestamp() + settled.due_in * interval '1 microsecond', event.due_at),
+        available_at = CASE
+            WHEN settled.is_endless THEN 'infinity'
+            ELSE coalesce(statement_timestamp() + settled.available_in * interval '1 microsecond', event.available_at)
+        END,
+        last_error = coalesce(settled.error, event.last_error),
+        reason = CASE WHEN settled.status IS NULL THEN event.reason ELSE settled.reason END,
+        locked_by = NULL,
+        locked_at = NULL,
+        token = NULL
+    FROM unnest(
+        $3::bigint[],
+        $4::bigint[],
+        $5::smallint[],
+        $6::bigint[],
+        $7::smallint[],
+        $8::integer[],
+        $9::integer[],
+        $10::bigint[],
+        $11::bigint[],
+        $12::text[],
+        $13::text[],
+        $14::boolean[],
+        $15::boolean[]
+    ) AS settled (
+        seq,
+        token,
+        event_partition,
+        epoch,
+        status,
+        attempts,
+        starts,
+        due_in,
+        available_in,
+        error,
+        reason,
+        is_endless,
+        parks
+    )
+    JOIN fence ON fence.event_partition = settled.event_partition
+        AND fence.epoch = settled.epoch
+    WHERE event.seq = settled.seq
+        AND event.event_partition = settled.event_partition
+        AND event.attempts = coalesce(settled.attempts, event.attempts)
+        AND event.status NOT IN (1, 3)
+    RETURNING
+        settled.seq,
+        settled.token,
+        settled.parks,
+        event.event_partition,
+        event.event_key,
+        event.event_id
+),
+parked AS (
+    INSERT INTO outbox_parked (event_partition, event_key, event_id, parked_at)
+    SELECT
+        event_partition,
+        event_key,
+        event_id,
+        statement_timestamp()
+    FROM changed
+    WHERE parks
+        AND event_key IS NOT NULL
+    ON CONFLICT (event_partition, event_key) DO NOTHING
+)
+SELECT seq, token
+FROM changed;

@@ -1,0 +1,248 @@
+//! Settlements by the statement that applies them, in columns.
+
+use std::collections::BTreeSet;
+
+use pillarbox::store::{
+    DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, cut_error,
+};
+use pillarbox_sql::{micros, refusal};
+use sqlx::SqlStr;
+use sqlx::postgres::PgConnection;
+
+use super::{Leases, leases_of};
+use crate::store::{Inner, Query};
+
+/// Leases in columns, by number: rows are locked in this order by all, so that no two lock each other out.
+#[derive(Default)]
+pub(super) struct Numbers {
+    pub(super) seqs: Vec<i64>,
+    pub(super) tokens: Vec<i64>,
+    /// Of leases under the token of a partition.
+    partitions: Vec<i16>,
+    epochs: Vec<i64>,
+}
+
+impl Numbers {
+    pub(super) fn new<'a>(leases: impl Iterator<Item = &'a Lease>) -> Self {
+        let mut leases: Vec<&Lease> = leases.collect();
+        leases.sort_by_key(|lease| lease.seq);
+        let mut numbers = Self::default();
+        leases.into_iter().for_each(|lease| numbers.push(lease));
+        numbers
+    }
+
+    fn push(&mut self, lease: &Lease) {
+        self.seqs.push(lease.seq);
+        self.tokens.push(lease.token.0);
+        if let Some((partition, epoch)) = lease.token.partition() {
+            self.partitions.push(i16::from(partition));
+            self.epochs.push(epoch.0);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.seqs.is_empty()
+    }
+
+    /// Each partition and epoch once.
+    fn fences(&self) -> (Vec<i16>, Vec<i64>) {
+        let fences: BTreeSet<(i16, i64)> =
+            self.partitions.iter().copied().zip(self.epochs.iter().copied()).collect();
+        fences.into_iter().unzip()
+    }
+}
+
+/// Settlements by the statement that applies them.
+pub(super) struct Sorted {
+    done: Numbers,
+    others: Others,
+    owned_done: Numbers,
+    owned_others: Others,
+}
+
+impl Sorted {
+    pub(super) fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
+        let (owned, taken): (Vec<&Settlement>, Vec<&Settlement>) =
+            settlements.iter().partition(|settlement| settlement.lease.token.partition().is_some());
+        let (done, others) = apart(taken)?;
+        let (owned_done, owned_others) = apart(owned)?;
+        Ok(Self { done, others, owned_done, owned_others })
+    }
+
+    /// Whether it takes more than one statement.
+    pub(super) fn is_mixed(&self) -> bool {
+        let Self { done, others, owned_done, owned_others } = self;
+        let statements = [done, &others.numbers, owned_done, &owned_others.numbers];
+        statements.into_iter().filter(|numbers| !numbers.is_empty()).count() > 1
+    }
+
+    /// Applies all, and returns the leases that were settled.
+    pub(super) async fn apply(
+        &self,
+        inner: &Inner,
+        connection: &mut PgConnection,
+        rows: DoneRows,
+    ) -> Result<Leases, sqlx::Error> {
+        let mut settled = Leases::new();
+        for query in self.queries(inner, rows) {
+            settled.extend(leases_of(&query.fetch_all(&mut *connection).await?)?);
+        }
+        Ok(settled)
+    }
+
+    fn queries(&self, inner: &Inner, rows: DoneRows) -> Vec<Query> {
+        let statements = &inner.statements;
+        let (done, owned_done): (&SqlStr, &SqlStr) = match rows {
+            DoneRows::Keep => (&statements.done, &statements.owned_done),
+            DoneRows::Delete => (&statements.delete, &statements.owned_delete),
+        };
+        let mut queries = Vec::new();
+        if !self.done.is_empty() {
+            let Numbers { seqs, tokens, .. } = &self.done;
+            queries.push(inner.query(done).bind(seqs).bind(tokens));
+        }
+        if !self.owned_done.is_empty() {
+            let Numbers { seqs, tokens, partitions, epochs } = &self.owned_done;
+            let query = inner.query(owned_done).bind(seqs).bind(tokens);
+            queries.push(query.bind(partitions).bind(epochs));
+        }
+        if !self.others.numbers.is_empty() {
+            queries.push(self.others.taken(inner));
+        }
+        if !self.owned_others.numbers.is_empty() {
+            queries.push(self.owned_others.owned(inner));
+        }
+        queries
+    }
+}
+
+/// DONE, which writes the same to all rows, and the others.
+fn apart(settlements: Vec<&Settlement>) -> Result<(Numbers, Others), StoreError> {
+    let (done, others): (Vec<&Settlement>, Vec<&Settlement>) =
+        settlements.into_iter().partition(|settlement| settlement.outcome == Outcome::Done);
+    let done = Numbers::new(done.into_iter().map(|settlement| &settlement.lease));
+    Ok((done, Others::new(others)?))
+}
+
+/// Outcomes other than DONE, in columns; `None` leaves a column of the row as it is.
+#[derive(Default)]
+struct Others {
+    numbers: Numbers,
+    statuses: Vec<Option<i16>>,
+    /// The attempts before, where one more is spent.
+    attempts: Vec<Option<i32>>,
+    starts: Vec<i32>,
+    due_in: Vec<Option<i64>>,
+    available_in: Vec<Option<i64>>,
+    errors: Vec<Option<String>>,
+    reasons: Vec<Option<String>>,
+    endless: Vec<bool>,
+    parks: Vec<bool>,
+}
+
+impl Others {
+    fn new(mut settlements: Vec<&Settlement>) -> Result<Self, StoreError> {
+        settlements.sort_by_key(|settlement| settlement.lease.seq);
+        let mut others = Self::default();
+        for settlement in settlements {
+            check(settlement)?;
+            others.push(settlement);
+        }
+        Ok(others)
+    }
+
+    fn push(&mut self, Settlement { lease, outcome }: &Settlement) {
+        let row = Change::of(outcome);
+        self.numbers.push(lease);
+        self.statuses.push(row.status.map(|status| i16::from(status.code())));
+        self.attempts.push(outcome.spends().then(|| count(lease.attempts)));
+        self.starts.push(count(lease.starts));
+        self.due_in.push(row.due_in);
+        self.available_in.push(row.available_in);
+        self.errors.push(row.error);
+        self.reasons.push(row.reason);
+        self.endless.push(matches!(outcome, Outcome::Aside { until: None, .. }));
+        self.parks.push(matches!(outcome, Outcome::Parked { .. }));
+    }
+
+    /// The statement for leases of takes.
+    fn taken(&self, inner: &Inner) -> Query {
+        let Numbers { seqs, tokens, .. } = &self.numbers;
+        self.bind(inner.query(&inner.statements.settle).bind(seqs).bind(tokens))
+    }
+
+    /// The statement for leases under the tokens of partitions.
+    fn owned(&self, inner: &Inner) -> Query {
+        let Numbers { seqs, tokens, partitions, epochs } = &self.numbers;
+        let (fenced, fences) = self.numbers.fences();
+        let query = inner.query(&inner.statements.owned_settle).bind(fenced).bind(fences);
+        let query = query.bind(seqs).bind(tokens).bind(partitions).bind(epochs);
+        self.bind(query).bind(&self.endless).bind(&self.parks)
+    }
+
+    fn bind(&self, query: Query) -> Query {
+        query
+            .bind(&self.statuses)
+            .bind(&self.attempts)
+            .bind(&self.starts)
+            .bind(&self.due_in)
+            .bind(&self.available_in)
+            .bind(&self.errors)
+            .bind(&self.reasons)
+    }
+}
+
+/// Refuses an outcome that nobody would bring an event back from. (Whether it has a key, the table knows.)
+fn check(Settlement { lease, outcome }: &Settlement) -> Result<(), StoreError> {
+    if outcome.needs_owner() && lease.token.partition().is_none() {
+        return Err(refusal("only the owner of a partition sets aside without an end, or parks a key"));
+    }
+    match outcome {
+        Outcome::Aside { until: None, reason } if matches!(reason.as_str(), DELAYED | REPLAYED) => {
+            Err(refusal("an event that does not wait for its key is set aside with an end"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What one outcome changes.
+#[derive(Default)]
+struct Change {
+    status: Option<Status>,
+    due_in: Option<i64>,
+    available_in: Option<i64>,
+    error: Option<String>,
+    reason: Option<String>,
+}
+
+impl Change {
+    fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Retry { after, error, .. } => {
+                let after = Some(micros(*after));
+                Self {
+                    status: Some(Status::Retry),
+                    due_in: after,
+                    available_in: after,
+                    error: Some(cut_error(error)),
+                    reason: None,
+                }
+            }
+            Outcome::Aside { until, reason } => Self {
+                status: Some(Status::Retry),
+                available_in: until.map(micros),
+                reason: Some(cut_error(reason)),
+                ..Self::default()
+            },
+            Outcome::Dead { error, .. } | Outcome::Parked { error, .. } => {
+                Self { status: Some(Status::Dead), error: Some(cut_error(error)), ..Self::default() }
+            }
+            Outcome::Released => Self::default(),
+            Outcome::Done => Self { status: Some(Status::Done), ..Self::default() },
+        }
+    }
+}
+
+fn count(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,237 @@
+//! Reading from partitions: what it touches, what it costs, and rows that were written past the triggers.
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+use pillarbox::store::{
+    DoneRows, EventStore, Fetched, Holding, Mode, Outcome, Ownership, Settlement, StoreError, Visit,
+};
+use pillarbox::{Event, partition_of};
+use pillarbox_testkit::conformance::ownership::{
+    aside_of, behind_key, due, fetch, floor, joined, owner_of, owner_of_all, place, visit, without_key,
+};
+use pillarbox_testkit::conformance::{NONE, order_placed, settle, write};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Executor, Row};
+
+use crate::stage::{PostgresStage, write_plainly};
+use crate::statements::counted;
+
+/// What the sessions of the store are like.
+const SESSION: &str = include_str!("../../src/lane/session.sql");
+
+/// Leaves dead versions in the index of fresh rows, which nobody can clean up while a snapshot is held.
+const LITTER: &str = "
+    ALTER TABLE outbox_event SET (autovacuum_enabled = off);
+    INSERT INTO outbox_event (event_id, event_type, payload, event_partition)
+    SELECT 'done-' || n, 'OrderPlaced', '{}', n % 256 FROM generate_series(1, 60000) AS n;
+    UPDATE outbox_event SET status = 1";
+
+/// Two fresh rows in each partition.
+const FRESH: &str = "
+    INSERT INTO outbox_event (event_id, event_type, payload, event_partition)
+    SELECT 'fresh-' || n, 'OrderPlaced', '{}', n % 256 FROM generate_series(1, 512) AS n";
+
+/// P3: while a snapshot is held open, a fetch touches at most ten pages per partition that it visits, however many
+/// dead versions lie below the floor.
+pub(crate) async fn fetch_touches_ten_pages_per_partition(stage: &PostgresStage) {
+    stage.store.migrate_to(Mode::Ownership).await.unwrap();
+    let mut holder = stage.connection().await;
+    holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM outbox_event").await.unwrap();
+    stage.execute(LITTER).await;
+    stage.execute(FRESH).await;
+
+    for partitions in [0..=255, 7..=7] {
+        let count = partitions.clone().count() as i64;
+        let (rows, pages) = pages(stage, partitions, 60_000).await;
+        assert_eq!(rows, 2 * count);
+        assert!(pages <= 10 * count, "{pages} pages for {count} partitions");
+    }
+    let (_, from_the_beginning) = pages(stage, 0..=255, 0).await;
+    assert!(from_the_beginning > 10_000, "nothing lay in the way: {from_the_beginning} pages");
+    holder.execute("ROLLBACK").await.unwrap();
+}
+
+/// P3: a long backlog costs a fetch what it brings, and no more.
+pub(crate) async fn backlog_costs_what_is_fetched(stage: &PostgresStage) {
+    stage.store.migrate_to(Mode::Ownership).await.unwrap();
+    stage
+        .execute(
+            "INSERT INTO outbox_event (event_id, event_type, payload, event_partition)
+             SELECT 'order-' || n, 'OrderPlaced', '{}', n % 256 FROM generate_series(1, 200000) AS n",
+        )
+        .await;
+
+    let (rows, pages) = pages(stage, 0..=255, 0).await;
+
+    assert_eq!(rows, 5 * 256);
+    assert!(pages <= 10 * 256, "{pages} pages");
+}
+
+/// How many rows a fetch of five per partition brings, and how many pages it touches.
+async fn pages(stage: &PostgresStage, partitions: RangeInclusive<u8>, floor: i64) -> (i64, i64) {
+    let mut connection = stage.connection().await;
+    connection.execute(SESSION).await.unwrap();
+    let prepare = format!(
+        "PREPARE asked (smallint[], bigint[], bigint[], bigint[], bigint) AS {}",
+        include_str!("../../src/owned/fresh.sql")
+    );
+    connection.execute(AssertSqlSafe(prepare)).await.unwrap();
+    let array = |value: &dyn Fn(u8) -> i64| {
+        let values: Vec<String> = partitions.clone().map(|partition| value(partition).to_string()).collect();
+        format!("'{{{}}}'", values.join(", "))
+    };
+    let explain = format!(
+        "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) EXECUTE asked ({}, {}, {}, '{{}}', 5)",
+        array(&i64::from),
+        array(&|_| floor),
+        array(&|_| i64::MAX)
+    );
+    let plan = connection.fetch_one(AssertSqlSafe(explain)).await.unwrap();
+    let plan: &str = plan.try_get_unchecked(0).unwrap();
+    (figure(plan, "Actual Rows"), pages_of(plan))
+}
+
+/// How many pages a plan in JSON has touched.
+pub(crate) fn pages_of(plan: &str) -> i64 {
+    figure(plan, "Shared Hit Blocks") + figure(plan, "Shared Read Blocks")
+}
+
+/// The first figure of this name, which is that of the whole.
+fn figure(plan: &str, name: &str) -> i64 {
+    let (_, behind) = plan.split_once(&format!("\"{name}\": ")).unwrap();
+    behind.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+/// O3: rows that were written past the triggers get their partition before anything is read, by their key or their
+/// number, and are delivered in order with the rest.
+pub(crate) async fn rows_written_past_the_triggers_are_adopted(stage: &PostgresStage) {
+    let (_, holdings) = owner_of_all(stage).await;
+    let visits: Vec<Visit> = holdings.iter().map(visit).collect();
+    let mut replica = stage.connection().await;
+    replica.execute("SET session_replication_role = replica").await.unwrap();
+    let events: Vec<Event> = (0..2_500)
+        .map(|n| if n % 2 == 0 { order_placed(&format!("order-{n}")) } else { without_key() })
+        .collect();
+    write(stage, &events[..1]).await;
+    assert_eq!(stage.store.fetch(&visits, 1_000).await.unwrap().len(), 1);
+    for event in &events[1..] {
+        write_plainly(&mut replica, event).await;
+    }
+
+    let (fetched, statements) = counted(stage.store.fetch(&visits, 1_000)).await;
+
+    let fetched = fetched.unwrap();
+    assert!(ids(&fetched).eq(events.iter().map(Event::id)));
+    for row in &fetched {
+        let (partition, _) = row.taken.lease.token.partition().unwrap();
+        let expected = row.key.as_deref().map_or(row.taken.lease.seq as u8, partition_of);
+        assert_eq!(partition, expected);
+    }
+    assert_eq!(statements.len(), 2 + 2 * 3, "three runs of a thousand between two looks: {statements:?}");
+}
+
+/// O2: a replayed event that has no partition gets one, too.
+pub(crate) async fn rows_that_are_aside_are_adopted(stage: &PostgresStage) {
+    let (_, held) = owner_of(stage, "order-17").await;
+    let follower = place(stage, &held, "order-17").await;
+    settle(stage, &follower.taken, behind_key()).await;
+    stage.execute("UPDATE outbox_event SET event_partition = NULL").await;
+    assert!(aside_of(stage, &held, "order-17").await.is_empty());
+
+    assert!(fetch(stage, &held).await.is_empty());
+
+    assert!(ids(&aside_of(stage, &held, "order-17").await).eq(ids(&[follower])));
+}
+
+/// O2: the database keeps an event that waits for no key from waiting for ever, and tells why.
+pub(crate) async fn endless_wait_without_a_key_is_explained(stage: &PostgresStage) {
+    let (_, holdings) = owner_of_all(stage).await;
+    write(stage, &[without_key()]).await;
+    let visits: Vec<Visit> = holdings.iter().map(visit).collect();
+    let fetched = stage.store.fetch(&visits, 1).await.unwrap().remove(0);
+    let settlement = Settlement { lease: fetched.taken.lease, outcome: behind_key() };
+
+    let refused = stage.store.settle(&[settlement], DoneRows::Keep).await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("is set aside with an end"), "{refused}");
+}
+
+/// D12, P5: every call is one statement, which commits by itself, and so is a batch of outcomes of one kind.
+pub(crate) async fn calls_of_owners_are_one_statement(stage: &PostgresStage) {
+    let (relay, holdings) = owner_of_all(stage).await;
+    let orders: Vec<Event> = (0..40).map(|n| order_placed(&format!("order-{n}"))).collect();
+    write(stage, &orders).await;
+    let visits: Vec<Visit> = holdings.iter().map(visit).collect();
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    let floors: Vec<_> = holdings.iter().map(|held| floor(held, 0)).collect();
+    let (store, keys) = (&stage.store, ["order-1".to_owned()]);
+    let fetched = store.fetch(&visits, 10).await.unwrap();
+    assert_eq!(store.settle(&outcomes(&fetched[..10], &Outcome::Done), DoneRows::Keep).await.unwrap(), NONE);
+    let aside = outcomes(&fetched[10..20], &behind_key());
+    let mixed =
+        [outcomes(&fetched[20..22], &Outcome::Done), outcomes(&fetched[22..24], &behind_key())].concat();
+
+    let mut statements = String::new();
+    for (expected, took) in [
+        (1, counted(store.fetch(&visits, 10)).await.1),
+        (1, counted(store.below(&visits, 10)).await.1),
+        (1, counted(store.due(&visits, 10)).await.1),
+        (1, counted(store.aside_of(&visits[7], "order-1", 10)).await.1),
+        (1, counted(store.blocked(&all)).await.1),
+        (1, counted(store.closed()).await.1),
+        (1, counted(store.start(&fetched[30].taken.lease)).await.1),
+        (1, counted(store.skip(&keys)).await.1),
+        (1, counted(store.settle(&outcomes(&fetched[24..30], &Outcome::Done), DoneRows::Delete)).await.1),
+        (1, counted(store.settle(&aside, DoneRows::Keep)).await.1),
+        (3, counted(store.settle(&mixed, DoneRows::Keep)).await.1),
+        (1, counted(store.beat(&relay, &floors)).await.1),
+        (1, counted(store.acquire(&relay, &all)).await.1),
+        (1, counted(store.release(&relay.owner, &floors)).await.1),
+        (1, counted(store.leave(&relay.owner)).await.1),
+    ] {
+        if took.len() != expected {
+            writeln!(statements, "{took:?}").unwrap();
+        }
+    }
+
+    assert_eq!(statements, "");
+}
+
+fn ids(fetched: &[Fetched]) -> impl Iterator<Item = &str> {
+    fetched.iter().map(|fetched| fetched.taken.event_id.as_str())
+}
+
+fn outcomes(fetched: &[Fetched], outcome: &Outcome) -> Vec<Settlement> {
+    fetched.iter().map(|row| Settlement { lease: row.taken.lease, outcome: outcome.clone() }).collect()
+}
+
+/// O2: keys are told from key to key: a hundred events behind one cost no more than one.
+pub(crate) async fn blocked_key_costs_the_same_however_many_wait(stage: &PostgresStage) {
+    let (_, held) = owner_of(stage, "order-17").await;
+    joined(stage, "relay-2").await;
+    let aside =
+        "INSERT INTO outbox_event (event_id, event_type, payload, event_key, status, available_at, reason)
+         SELECT 'order-' || n, 'OrderPlaced', '{}', 'order-17', 2, 'infinity', 'its key waits'
+         FROM generate_series(1, 20000) AS n";
+    stage.execute(aside).await;
+    assert!(due(stage, &held).await.is_empty());
+
+    let pages = read_pages(stage, &held, include_str!("../../src/owned/blocked.sql")).await;
+
+    assert!(pages <= 20, "{pages} pages");
+}
+
+/// How many pages a statement about one partition touches.
+async fn read_pages(stage: &PostgresStage, held: &Holding, sql: &str) -> i64 {
+    let mut connection: PgConnection = stage.connection().await;
+    connection.execute(SESSION).await.unwrap();
+    connection.execute(AssertSqlSafe(format!("PREPARE asked (smallint[]) AS {sql}"))).await.unwrap();
+    let explain = format!(
+        "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) EXECUTE asked ('{{{}}}')",
+        held.partition
+    );
+    let plan = connection.fetch_one(AssertSqlSafe(explain)).await.unwrap();
+    pages_of(plan.try_get_unchecked(0).unwrap())
+}
