@@ -90,8 +90,18 @@ pub(crate) struct Hints {
     mark: String,
     channel: OnceLock<String>,
     ears: Mutex<Ears>,
-    /// Whether the task runs that listens; it ends when this is dropped or says true.
-    closed: Mutex<Option<watch::Sender<bool>>>,
+    listening: Mutex<Listening>,
+}
+
+/// Whether a task runs that listens.
+#[derive(Default)]
+enum Listening {
+    #[default]
+    Not,
+    /// Until this is dropped.
+    Runs { _until: watch::Sender<()> },
+    /// And none will any more.
+    Closed,
 }
 
 /// All handles that ever waited.
@@ -127,17 +137,25 @@ impl Hints {
     /// Nothing is told or heard yet.
     pub(crate) fn new() -> Self {
         let mark = random_mark();
-        Self { mark, channel: OnceLock::new(), ears: Mutex::default(), closed: Mutex::new(None) }
+        Self { mark, channel: OnceLock::new(), ears: Mutex::default(), listening: Mutex::default() }
     }
 
-    /// Starts to listen, if nobody did.
+    /// Starts to listen, if nobody does. The task lives no longer than the runtime of who asks first; when that ends,
+    /// all are woken, and the next who asks starts another.
     fn listen(&self, inner: &Arc<Inner>) {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        if closed.is_none() {
-            let (close, is_closed) = watch::channel(false);
-            tokio::spawn(listen(Arc::downgrade(inner), is_closed));
-            *closed = Some(close);
+        let mut listening = self.listening();
+        if matches!(*listening, Listening::Not) {
+            let (until, ended) = watch::channel(());
+            *listening = Listening::Runs { _until: until };
+            // A runtime that is gone drops the task here and now, and with it what waits for the lock.
+            drop(listening);
+            let end = End { store: Arc::downgrade(inner), has_begun: false };
+            tokio::spawn(listen(end, ended));
         }
+    }
+
+    fn listening(&self) -> MutexGuard<'_, Listening> {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ears(&self) -> MutexGuard<'_, Ears> {
@@ -146,8 +164,30 @@ impl Hints {
 
     /// Stops listening for good.
     pub(crate) fn close(&self) {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        closed.get_or_insert_with(|| watch::channel(true).0).send_replace(true);
+        *self.listening() = Listening::Closed;
+    }
+}
+
+/// Says that the task that listened has ended, however that came: its runtime may be gone while others wait on another.
+struct End {
+    store: Weak<Inner>,
+    has_begun: bool,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        with_hints(&self.store, |hints| {
+            hints.ears().is_listening = false;
+            let mut listening = hints.listening();
+            if matches!(*listening, Listening::Closed) {
+                return;
+            }
+            *listening = Listening::Not;
+            // Where it could not even begin, whoever is woken would only try the same again.
+            if self.has_begun {
+                hints.ears().wake_all_but(None);
+            }
+        });
     }
 }
 
@@ -159,7 +199,9 @@ fn with_hints(store: &Weak<Inner>, work: impl FnOnce(&Hints)) -> bool {
 }
 
 /// Listens until the store is closed or dropped.
-async fn listen(store: Weak<Inner>, mut is_closed: watch::Receiver<bool>) {
+async fn listen(mut end: End, mut ended: watch::Receiver<()>) {
+    end.has_begun = true;
+    let store = Weak::clone(&end.store);
     let mut is_failing = false;
     let hear = async {
         loop {
@@ -173,7 +215,8 @@ async fn listen(store: Weak<Inner>, mut is_closed: watch::Receiver<bool>) {
     };
     tokio::select! {
         biased;
-        _ = is_closed.wait_for(|closed| *closed) => {}
+        // Nothing is ever sent: it ends with its sender.
+        _ = ended.changed() => {}
         () = hear => {}
     }
 }

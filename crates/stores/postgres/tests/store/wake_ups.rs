@@ -156,6 +156,24 @@ pub(crate) async fn listening_ends_with_its_store(stage: &PostgresStage) {
     listeners.await.expect("nobody listens any more");
 }
 
+/// P5: when the runtime is gone on which a clone of the store asked first, another that waits is woken, asks again, and
+/// hears as before.
+pub(crate) async fn listening_outlives_the_runtime_that_began_it(stage: &PostgresStage) {
+    let store = stage.options().connect().await.unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let first = store.clone();
+    runtime.spawn(async move { first.changed().await }).await.unwrap();
+    assert_woken(&store).await;
+    assert_asleep(&store).await;
+
+    runtime.shutdown_background();
+    assert_woken(&store).await;
+    assert_woken(&store).await;
+    stage.store.announce().await;
+
+    assert_woken(&store).await;
+}
+
 /// P5, W12: an event that one outbox commits reaches the listener of another without a poll, whether it was written
 /// in a transaction of ours or told of by a receipt.
 pub(crate) async fn commit_reaches_another_process_without_a_poll(stage: &PostgresStage) {
