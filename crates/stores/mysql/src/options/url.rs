@@ -1,7 +1,7 @@
 //! What a URL may say.
 
 use pillarbox::store::StoreError;
-use pillarbox_sql::url::{options, unknown_option};
+use pillarbox_sql::url::{check_password, options, unknown_option};
 use sqlx::mysql::MySqlConnectOptions;
 
 /// Every option that the driver knows; others it would ignore.
@@ -42,6 +42,7 @@ pub(super) fn parse(url: &str) -> Result<MySqlConnectOptions, StoreError> {
             return Err(StoreError::Config(format!("this is not a URL; give one like `{example}`")));
         }
     }
+    check_password(url)?;
     for (name, value) in options(url) {
         check(url, name, value)?;
     }
@@ -107,9 +108,13 @@ mod tests {
     #[test]
     fn other_urls_are_refused() {
         assert!(refused("postgres://app:seventeen@db/shop").contains("`postgres://` is no MySQL database"));
-        for broken in
-            ["db.example:seventeen", "mysql://app:seventeen@db:port/shop", "mysql://[seventeen/shop"]
-        {
+        for broken in [
+            "db.example:seventeen",
+            "mysql://app:seventeen@db:port/shop",
+            "mysql://[seventeen/shop",
+            "mysql://app:7/seventeen@db/shop",
+            "mysql://app:7#seventeen@db/shop",
+        ] {
             let error = refused(broken);
             assert!(!error.contains("seventeen"), "{error}");
         }

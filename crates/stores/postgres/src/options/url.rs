@@ -1,7 +1,7 @@
 //! What a URL may say.
 
 use pillarbox::store::StoreError;
-use pillarbox_sql::url::{options, unknown_option};
+use pillarbox_sql::url::{check_password, options, unknown_option};
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
@@ -42,6 +42,7 @@ pub(super) fn parse(url: &str) -> Result<PgConnectOptions, StoreError> {
             return Err(StoreError::Config(format!("this is not a URL; give one like `{example}`")));
         }
     }
+    check_password(url)?;
     for (name, _) in options(url) {
         check(url, name)?;
     }
@@ -104,6 +105,8 @@ mod tests {
             "postgres://app:seventeen@db:port/shop",
             "postgres://[seventeen/shop",
             "postgres://app:a?seventeen@db/shop",
+            "postgres://app:7/seventeen@db/shop",
+            "postgres://app:7#seventeen@db/shop",
         ] {
             let error = refused(broken);
             assert!(!error.contains("seventeen"), "{error}");
