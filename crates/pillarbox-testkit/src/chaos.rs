@@ -54,7 +54,7 @@ pub async fn order_survives_everything<C: Cluster<Store: Ownership>>(stage: &C) 
     let mut writers: Vec<Member> = (0..WRITERS).map(|_| start(stage, Role::Writer)).collect();
     let mut relays: Vec<Member> = (0..RELAYS).map(|_| start(stage, Role::Relay)).collect();
     for process in relays.iter_mut().chain(&mut writers) {
-        process.ready().await;
+        report.hear(process.number(), process.ready().await);
     }
 
     let end = SystemClock.now() + Duration::from_secs(seconds);
@@ -102,7 +102,7 @@ async fn disturb<C: Cluster>(stage: &C, relays: &mut Vec<Member>, report: &mut R
         _ => {
             // One more for a while: everybody has to give something up.
             let mut guest = start(stage, Role::Relay);
-            guest.ready().await;
+            report.hear(guest.number(), guest.ready().await);
             SystemClock.sleep(CALM).await;
             report.stopped += 1;
             report.hear(guest.number(), guest.end().await);

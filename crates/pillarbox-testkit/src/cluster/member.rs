@@ -169,9 +169,15 @@ impl Member {
         Self { orders: process.stdin.take(), process, lines }
     }
 
-    /// Waits until it has polled for the first time.
-    pub(crate) async fn ready(&mut self) {
-        while self.line().await != "ready" {}
+    /// Waits until it has polled for the first time, and returns what it has said before.
+    pub(crate) async fn ready(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            match self.line().await {
+                line if line == "ready" => return lines,
+                line => lines.push(line),
+            }
+        }
     }
 
     /// Waits until it has delivered all of `ids`.
