@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Batch, DoneRows, EventStore, Found, Lease, Owner, Page, Purge, Purged, Selection,
-    Settlement, Stats, StoreError, StoredEvent, Take, Token, WakeUp,
+    Administration, Batch, Blocked, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding, Instance,
+    Lease, Mode, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement, Stats, StoreError,
+    StoredEvent, Take, Token, Visit, WakeUp,
 };
 
 use crate::backend::on_each;
@@ -28,6 +29,14 @@ impl AnyStore {
     /// Creates them if there are none. Several processes may do this at once.
     pub async fn migrate(&self) -> Result<u32, StoreError> {
         on_each!(AnyStore, self, store => store.migrate().await)
+    }
+
+    /// Brings the tables to the newest version, and gives the table the indexes of a mode; returns the version.
+    ///
+    /// An outbox does so when it starts. Do it beforehand where its user may not make indexes. Fails with
+    /// [`StoreError::Config`], naming them, while instances of the other mode are alive.
+    pub async fn migrate_to(&self, mode: Mode) -> Result<u32, StoreError> {
+        on_each!(AnyStore, self, store => store.migrate_to(mode).await)
     }
 
     /// The version of the outbox tables, if this program can work with it.
@@ -73,6 +82,24 @@ impl Administration for AnyStore {
         fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>>;
         fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
         fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>>;
+    }
+}
+
+impl Ownership for AnyStore {
+    delegate! {
+        fn join<'a>(&'a self, instance: &'a Instance) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>>;
+        fn beat<'a>(&'a self, instance: &'a Instance, floors: &'a [Floor]) -> BoxFuture<'a, Result<Pulse, StoreError>>;
+        fn acquire<'a>(&'a self, instance: &'a Instance, wanted: &'a [u8]) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>>;
+        fn release<'a>(&'a self, owner: &'a Owner, floors: &'a [Floor]) -> BoxFuture<'a, Result<(), StoreError>>;
+        fn leave<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<(), StoreError>>;
+        fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>>;
+        fn fetch<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>>;
+        fn below<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>>;
+        fn due<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Due, StoreError>>;
+        fn aside_of<'a>(&'a self, visit: &'a Visit, key: &'a str, limit: usize) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>>;
+        fn blocked<'a>(&'a self, partitions: &'a [u8]) -> BoxFuture<'a, Result<Vec<Blocked>, StoreError>>;
+        fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>>;
+        fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>>;
     }
 }
 
