@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Verdict};
-use crate::{dead, demo, migrate, purge, status, terminal};
+use crate::{dead, demo, keys, migrate, purge, status, terminal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +32,7 @@ enum Command {
     Migrate(migrate::Migrate),
     Status(status::Status),
     Dead(dead::Dead),
+    Keys(keys::Keys),
     Purge(purge::Purge),
     #[command(hide = true)]
     DemoChild(demo::Child),
@@ -81,6 +82,7 @@ impl Command {
             Self::Migrate(migrate) => migrate.run().await?,
             Self::Status(status) => status.run().await?,
             Self::Dead(dead) => dead.run().await?,
+            Self::Keys(keys) => keys.run().await?,
             Self::Purge(purge) => purge.run().await?,
         }
         Ok(Verdict::Good)
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn a_url_is_shown_by_no_command() {
         let url = "postgres://shop:seventeen@localhost/shop";
-        for command in ["demo", "migrate", "status", "purge --older-than 1d", "dead list"] {
+        for command in ["demo", "migrate", "status", "purge --older-than 1d", "dead list", "keys list"] {
             let line = format!("pillarbox {command} --db {url}");
 
             let read = Pillarbox::try_parse_from(line.split(' ')).unwrap();

@@ -12,7 +12,7 @@ Exit codes:
   0  done
   1  it failed: a server cannot be reached, or refuses; in the demo also: the ledger does not balance
   2  wrong usage, or the database is missing, of an unknown kind, without an outbox, or of another version
-  3  there is no such event, or it is not dead
+  3  there is no such event, or it is not dead; or a key is not parked
 ";
 
 /// What the user gave cannot be used.
@@ -20,7 +20,7 @@ Exit codes:
 #[error("{0}")]
 pub(crate) struct Unusable(pub(crate) String);
 
-/// The event that the user named is not there.
+/// What the user named is not there.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NotFound(pub(crate) String);

@@ -15,6 +15,7 @@ Examples:
   pillarbox migrate --db shop.db
   pillarbox migrate --db sqlite:///var/lib/shop/shop.db --prefix billing_
   pillarbox migrate --db postgres://shop@localhost/shop --schema billing
+  pillarbox migrate --db postgres://shop@localhost/shop --mode ownership
   pillarbox migrate --print --dialect postgres > V7__outbox.sql
   pillarbox migrate --print --dialect mysql | mariadb shop
 ";
@@ -43,6 +44,12 @@ pub(crate) struct Migrate {
     #[command(flatten)]
     tables: Tables,
 
+    /// Give the outbox the indexes of this way to take work; by default they stay as they are
+    ///
+    /// An instance does it by itself when it starts, if its user may. All instances of the other mode must be stopped.
+    #[arg(long, value_name = "MODE", conflicts_with = "print")]
+    mode: Option<Mode>,
+
     /// Print the SQL, and connect to nothing
     #[arg(long, conflicts_with = "json")]
     print: bool,
@@ -54,6 +61,24 @@ pub(crate) struct Migrate {
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// How work is taken.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Mode {
+    /// Row by row; no order is kept
+    Claims,
+    /// By partitions, each of which one instance owns; order by key can be had
+    Ownership,
+}
+
+impl From<Mode> for pillarbox::store::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Claims => Self::Claims,
+            Mode::Ownership => Self::Ownership,
+        }
+    }
 }
 
 /// Whose SQL is printed.
@@ -99,7 +124,11 @@ impl Migrate {
             Err(StoreError::NotMigrated) => None,
             Err(error) => return Err(explain(error, &name)),
         };
-        store.migrate().await.map_err(|error| explain(error, &name))?;
+        let migrated = match self.mode {
+            Some(mode) => store.migrate_to(mode.into()).await,
+            None => store.migrate().await,
+        };
+        migrated.map_err(|error| explain(error, &name))?;
         let now = store.check().await.map_err(|error| explain(error, &name))?;
         let store_kind = store.kind().word();
         store.close().await;

@@ -2,6 +2,7 @@
 
 mod dead;
 mod demo;
+mod keys;
 mod operator;
 mod program;
 mod shop;

@@ -14,7 +14,7 @@ fn migrate_creates_the_outbox_once() {
     let second = shop.run("migrate", &["--json"]).json();
 
     assert!(first.out.starts_with("created the outbox in "), "{}", first.out);
-    assert_eq!((&second["from_version"], &second["schema_version"]), (&json!(1), &json!(1)));
+    assert_eq!((&second["from_version"], &second["schema_version"]), (&json!(2), &json!(2)));
     assert_eq!(shop.number("SELECT count(*) FROM invoices"), 1);
 }
 
@@ -44,7 +44,7 @@ fn printed_migrations_make_an_outbox() {
 
         assert_eq!((printed.code, file), (Some(0), false), "it connects to nothing: {}", printed.err);
         let status = shop.run("status", &[&["--json"], prefix].concat()).json();
-        assert_eq!((&status["schema_version"], &status["store"]), (&json!(1), &json!("sqlite")));
+        assert_eq!((&status["schema_version"], &status["store"]), (&json!(2), &json!("sqlite")));
         let again = shop.run("migrate", prefix);
         assert!(again.out.contains("is up to date"), "{} {}", again.out, again.err);
     }
@@ -92,10 +92,10 @@ fn status_counts_events_by_status() {
 
     let counts =
         ["new", "retry", "pending", "dead", "done_estimate", "schema_version"].map(|name| json[name].clone());
-    assert_eq!(counts, [2, 1, 3, 2, 1, 1].map(|count| json!(count)));
+    assert_eq!(counts, [2, 1, 3, 2, 1, 2].map(|count| json!(count)));
     assert!(json["oldest_due_seconds"].as_f64().is_some(), "{json}");
     assert!(text.contains("~1   delivered; an estimate"), "{text}");
-    assert!(text.contains("shop.db, SQLite, schema version 1\n"), "{text}");
+    assert!(text.contains("shop.db, SQLite, schema version 2\n"), "{text}");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use pillarbox::Event;
 use pillarbox::store::TxStore;
+use pillarbox::{DeadHead, Delivery, Event, ListenerError, Outbox};
 use pillarbox_sqlite::SqliteStore;
 use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
@@ -61,6 +61,34 @@ impl Shop {
     /// The number that a statement of ours selects.
     pub(crate) fn number(&self, select: &'static str) -> i64 {
         self.with_store(async |store| sqlx::query_scalar(select).fetch_one(store.pool()).await.unwrap())
+    }
+
+    /// Delivers in order until these events have been tried, and returns their ids in that order. The event `poison` is
+    /// dead at once, and its key parked.
+    pub(crate) fn deliver(&self, poison: &'static str, expected: &[&str]) -> Vec<String> {
+        self.with_store(async |store| {
+            let (seen, mut sights) = tokio::sync::mpsc::unbounded_channel();
+            let listener = move |delivery: Delivery| {
+                seen.send(delivery.id().to_owned()).unwrap();
+                let dead = delivery.id() == poison;
+                std::future::ready(if dead {
+                    Err(ListenerError::permanent("no such address"))
+                } else {
+                    Ok(())
+                })
+            };
+            let outbox = Outbox::builder(store.clone()).ordered().on_dead_head(DeadHead::Park);
+            let outbox = outbox.on_aggregate("Order", "OrderPlaced", listener).start().unwrap();
+            let mut tried = Vec::new();
+            while tried.len() < expected.len() {
+                tried.push(sights.recv().await.unwrap());
+            }
+            while outbox.counts().done + outbox.counts().dead < expected.len() as u64 {
+                tokio::task::yield_now().await;
+            }
+            outbox.close().await;
+            tried
+        })
     }
 
     fn write(&self, events: &[(&str, i64)]) {

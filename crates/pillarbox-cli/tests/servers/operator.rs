@@ -13,9 +13,9 @@ pub(crate) async fn migrate_creates_the_outbox_once(desk: &Desk) {
     let logged = desk.run_loudly(&desk.own.url(), "migrate", &[]).err;
 
     let name = desk.own.name();
-    assert_eq!(first.out, format!("created the outbox in {name} (schema version 1)\n"), "{}", first.err);
+    assert_eq!(first.out, format!("created the outbox in {name} (schema version 2)\n"), "{}", first.err);
     let store = desk.either("postgres", "mysql");
-    let expected = json!({ "database": name, "store": store, "from_version": 1, "schema_version": 1 });
+    let expected = json!({ "database": name, "store": store, "from_version": 2, "schema_version": 2 });
     assert_eq!(second, expected);
     assert_eq!(desk.sql("SELECT count(*) FROM invoices"), "1");
     assert!(logged.contains("outbox_meta"), "statements are logged, and no password: {logged}");
@@ -50,7 +50,7 @@ pub(crate) async fn printed_migrations_make_an_outbox(desk: &Desk) {
 
         assert_eq!(printed.code, Some(0), "{}", printed.err);
         let status = desk.run("status", &[&["--json"], names].concat()).json();
-        assert_eq!(status["schema_version"], json!(1));
+        assert_eq!(status["schema_version"], json!(2));
         let again = desk.run("migrate", names);
         assert!(again.out.contains("is up to date"), "{} {}", again.out, again.err);
     }
@@ -65,10 +65,10 @@ pub(crate) async fn status_counts_events_by_status(desk: &Desk) {
     desk.run_loudly(&desk.own.url(), "status", &[]);
 
     let counts = ["new", "retry", "pending", "dead", "schema_version"].map(|name| json[name].clone());
-    assert_eq!(counts, [2, 1, 3, 2, 1].map(|count| json!(count)));
+    assert_eq!(counts, [2, 1, 3, 2, 2].map(|count| json!(count)));
     assert_eq!(json["store"], json!(desk.either("postgres", "mysql")));
     let kind = desk.either("PostgreSQL", "MySQL/MariaDB");
-    assert!(text.starts_with(&format!("{}, {kind}, schema version 1\n", desk.own.name())), "{text}");
+    assert!(text.starts_with(&format!("{}, {kind}, schema version 2\n", desk.own.name())), "{text}");
 }
 
 /// S9: old done events go, in several steps; what waits stays, and so does what is dead unless it is meant.

@@ -1,0 +1,54 @@
+//! `pillarbox keys`: keys that must not go on.
+
+mod free;
+mod list;
+
+use clap::{Args, Subcommand};
+use pillarbox::store::{Blocked, Ownership};
+use pillarbox_any::AnyStore;
+
+use crate::command;
+
+const EXAMPLES: &str = "\
+Examples:
+  pillarbox keys list --db shop.db --parked
+  pillarbox keys resume --db shop.db order-17
+  pillarbox keys skip --db shop.db order-17
+";
+
+/// List keys that wait, and let parked ones go on
+///
+/// Where order is kept, an event that failed holds up those of its key that follow, until it is done or dead. With the
+/// policy `park` its key stays held up when it is dead, until you resume or skip it. Discarding the dead event, or
+/// replaying it, frees its key as well.
+#[derive(Args, Debug)]
+#[command(after_help = command::help(EXAMPLES))]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    List(list::List),
+    Resume(free::Resume),
+    Skip(free::Skip),
+}
+
+impl Keys {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self.action {
+            Action::List(list) => list.run().await,
+            Action::Resume(resume) => resume.run().await,
+            Action::Skip(skip) => skip.run().await,
+        }
+    }
+}
+
+/// All keys that must not go on, in the order of their names.
+async fn blocked(store: &AnyStore) -> anyhow::Result<Vec<Blocked>> {
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    let mut blocked = store.blocked(&all).await?;
+    blocked.sort_by(|one, other| one.key.cmp(&other.key));
+    Ok(blocked)
+}
