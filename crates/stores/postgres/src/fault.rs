@@ -66,7 +66,6 @@ impl Place {
             "23514" if text.contains("outbox_event_endless") => {
                 refused("an event that does not wait for its key is set aside with an end".to_owned(), error)
             }
-            "0A000" if text.contains("during recovery") => self.read_only(error),
             "40001" | "40P01" => {
                 unavailable(format!("another transaction on `{self}` stood in the way"), error)
             }
@@ -141,6 +140,26 @@ impl Place {
             format!("`GRANT USAGE ON SCHEMA {schema} TO {role}`, and CREATE to who migrates")
         };
         refused(format!("the role `{user}` lacks a privilege on `{self}`; give {grants}"), error)
+    }
+
+    /// One of several events was there already, and the server does not say which.
+    pub(crate) fn repeated_id(&self, error: sqlx::Error) -> StoreError {
+        let table = self.names.table("outbox_event");
+        refused(format!("an event id is in `{table}` already; give every event its own id"), error)
+    }
+
+    /// Of a transaction that the driver has rolled back by itself.
+    pub(crate) fn ended_before(&self) -> String {
+        format!(
+            "the transaction on `{self}` had ended before, as one inside of it failed to begin or was given up while it did; begin it anew"
+        )
+    }
+
+    /// Of a transaction that cannot be committed as it is.
+    pub(crate) fn open_inside(&self) -> String {
+        format!(
+            "a transaction inside of the one on `{self}` was neither committed nor rolled back; end it first"
+        )
     }
 
     /// What a commit that failed with `error` answers.
@@ -222,22 +241,37 @@ pub(crate) fn is_collision(error: &sqlx::Error) -> bool {
 
 /// Whether a step was given up because somebody else has locked what it needs.
 pub(crate) fn is_lock_timeout(error: &StoreError) -> bool {
-    let StoreError::Unavailable { source: Some(source), .. } = error else { return false };
-    source.downcast_ref().and_then(code) == Some("55P03")
+    is_said(error, "55P03")
 }
 
-/// Whether the connection is gone, as opposed to an answer that was an error.
+/// Whether the server gave up a step because it took too long, or because somebody asked it to.
+pub(crate) fn is_cancelled(error: &StoreError) -> bool {
+    is_said(error, "57014")
+}
+
+/// Whether the connection is gone, as opposed to an answer that was an error. A server that lets nobody in ends the
+/// connection, too, but does the same to the next.
 pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     match postgres(error) {
-        Some(said) => said.severity() != PgSeverity::Error,
+        Some(said) => said.severity() != PgSeverity::Error && is_about_the_connection(said.code()),
         None => matches!(error, sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_)),
     }
+}
+
+/// Errors about a connection that was ended: by an operator, by a time limit, or on the way.
+fn is_about_the_connection(code: &str) -> bool {
+    ["08", "57P"].iter().any(|class| code.starts_with(class))
 }
 
 /// Classes of errors that are about the statement itself: data, constraints, syntax, features, raised by hand.
 /// All else may pass.
 fn speaks_of_the_statement(code: &str) -> bool {
     ["0A", "21", "22", "23", "42", "44", "P0"].iter().any(|class| code.starts_with(class))
+}
+
+fn is_said(error: &StoreError, asked: &str) -> bool {
+    let StoreError::Unavailable { source: Some(source), .. } = error else { return false };
+    source.downcast_ref().and_then(code) == Some(asked)
 }
 
 fn code(error: &sqlx::Error) -> Option<&str> {

@@ -64,7 +64,7 @@ impl Line {
     }
 
     /// How long a statement may take before its connection counts as lost.
-    fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.statement_timeout.saturating_add(self.grace)
     }
 

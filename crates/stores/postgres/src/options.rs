@@ -131,14 +131,15 @@ impl PostgresOptions {
         self
     }
 
-    /// How long to wait for a connection to be made, or for one of the pool to come free.
+    /// How long to wait for a connection to be made, for one of the pool to come free, or for a transaction to begin.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = connect_timeout;
         self
     }
 
     /// How long a statement of the store's own may take; neither yours nor those of
-    /// [`migrate`](PostgresStore::migrate) are limited by it.
+    /// [`migrate`](PostgresStore::migrate) are limited by it. The end of a transaction of
+    /// [`begin`](pillarbox::store::TxStore::begin) may take five seconds longer.
     pub fn statement_timeout(mut self, statement_timeout: Duration) -> Self {
         self.statement_timeout = statement_timeout;
         self

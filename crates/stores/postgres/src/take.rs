@@ -16,6 +16,7 @@ pub(crate) use looks::Looks;
 use looks::Look;
 
 use crate::PostgresStore;
+use crate::fault;
 use crate::row::taken;
 use crate::time::Instant;
 
@@ -62,8 +63,12 @@ impl PostgresStore {
             },
         );
         let began = Moment::now();
-        let claimed =
-            claimed.await.inspect_err(|_| self.inner.looks.failed(Moment::now(), look, began.elapsed()))?;
+        let claimed = claimed.await.inspect_err(|error| {
+            // How long an outage takes says nothing about looks.
+            if fault::is_cancelled(error) {
+                self.inner.looks.cancelled(Moment::now(), look, began.elapsed());
+            }
+        })?;
         if let Some(first) = claimed.first() {
             self.check_mode(first, Mode::Claims)?;
         }

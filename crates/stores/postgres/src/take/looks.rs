@@ -75,9 +75,9 @@ impl Looks {
         }
     }
 
-    /// A look failed at `now`, after `took`. One from the beginning that took long was probably cancelled because of
-    /// that: the next ones must not run into the same.
-    pub(crate) fn failed(&self, now: Moment, look: Look, took: Duration) {
+    /// The server gave up a look at `now`, after `took`. If that was long for one from the beginning, the next ones must
+    /// not run into the same.
+    pub(crate) fn cancelled(&self, now: Moment, look: Look, took: Duration) {
         if look.whole_in.is_none() && took > SLOW {
             let mut state = self.state();
             state.slow_in_a_row = ENOUGH;
@@ -160,9 +160,9 @@ mod tests {
         let (looks, now) = (Looks::default(), Moment::now());
         looks.ended(now, WHOLE, Duration::ZERO, 100, at(17));
 
-        looks.failed(now, WHOLE, Duration::from_millis(1));
-        assert_eq!(looks.next(now, false), WHOLE, "a lost connection says nothing about looks");
-        looks.failed(now, WHOLE, LONG);
+        looks.cancelled(now, WHOLE, Duration::from_millis(1));
+        assert_eq!(looks.next(now, false), WHOLE, "one that was cancelled by hand says nothing about looks");
+        looks.cancelled(now, WHOLE, LONG);
 
         assert_eq!(looks.next(now, false).whole_in, Some(LONG * 10));
     }

@@ -2,7 +2,8 @@
 
 use pillarbox::store::{Birth, InsertError};
 use pillarbox::{Event, Payload, Schedule};
-use pillarbox_sql::{check_lease, chunks, micros, repeated_id};
+use pillarbox_sql::{check_lease, chunks, micros, refusal, repeated_id};
+use sqlx::Connection;
 use sqlx::postgres::{PgConnection, PgDatabaseError};
 
 use crate::store::{Inner, Query};
@@ -14,6 +15,10 @@ pub(super) async fn insert(
     events: &[Event],
     birth: Option<&Birth>,
 ) -> Result<(), InsertError> {
+    // By itself each statement would be a commit of its own.
+    if !connection.is_in_transaction() {
+        return Err(InsertError::Store(refusal(inner.line.place.ended_before())));
+    }
     if let Some(birth) = birth {
         check_lease(birth.lease_for).map_err(InsertError::Store)?;
     }
@@ -126,21 +131,18 @@ impl<'a> Values<'a> {
 /// Which id was repeated, if that was it. The transaction has failed, so nobody can be asked; but the server
 /// tells the id, unless the role may not read it.
 fn explain(inner: &Inner, events: &[Event], error: sqlx::Error) -> InsertError {
+    let place = &inner.line.place;
     let said = error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
     let is_id = |name: &str| name.ends_with("outbox_event_event_id_key");
     let is_repeated = |said: &&PgDatabaseError| said.code() == "23505" && said.constraint().is_none_or(is_id);
     let Some(said) = said.filter(is_repeated) else {
-        return InsertError::Store(inner.line.place.store(error));
+        return InsertError::Store(place.store(error));
     };
     let detail = said.detail().unwrap_or_default();
     let told = events.iter().map(Event::id).filter(|id| detail.contains(&format!("=({id})")));
-    let id = match (told.max_by_key(|id| id.len()), events) {
-        (Some(id), _) => id.to_owned(),
-        (None, [event]) => event.id().to_owned(),
-        (None, events) => {
-            let ids: Vec<&str> = events.iter().map(Event::id).collect();
-            ids.join("` or `")
-        }
-    };
-    InsertError::DuplicateId { id }
+    match (told.max_by_key(|id| id.len()), events) {
+        (Some(id), _) => InsertError::DuplicateId { id: id.to_owned() },
+        (None, [event]) => InsertError::DuplicateId { id: event.id().to_owned() },
+        (None, _) => InsertError::Store(place.repeated_id(error)),
+    }
 }

@@ -13,18 +13,21 @@ mod long_migrations;
 mod migrations;
 mod modes;
 mod names;
+mod nested;
 mod owned_reads;
 mod plans;
 mod pooled;
 mod pooler;
 mod roles;
 mod server_faults;
+mod silences;
 mod snapshots;
 mod sqlstates;
 mod stage;
 mod statements;
 mod take_overs;
 mod wake_ups;
+mod way;
 
 use std::process::ExitCode;
 
@@ -122,6 +125,14 @@ macro_rules! store_trials {
                 printed_migrations_have_names_as_they_are_written
                 advice_has_names_as_they_are_written
             }
+            nested {
+                a_dropped_begin_inside_makes_no_ghost
+                failed_begin_inside_makes_no_ghost
+                failed_begin_inside_a_foreign_transaction_makes_no_ghost
+                rollback_after_a_failed_begin_inside_is_one
+                forgotten_transaction_inside_is_not_passed_on
+                write_without_a_transaction_is_refused
+            }
             owned_reads {
                 fetch_touches_ten_pages_per_partition
                 backlog_costs_what_is_fetched
@@ -152,7 +163,15 @@ macro_rules! store_trials {
                 locked_row_is_named_by_a_renewal
                 locked_row_does_not_keep_a_name_from_resuming
                 locked_rows_are_named
-                deadlock_is_tried_again
+            }
+            silences {
+                commit_that_nobody_answers_is_unknown
+                rollback_that_nobody_answers_is_given_up
+                dropped_transaction_that_nobody_answers_is_given_up
+                begin_that_nobody_answers_is_given_up
+                connection_that_is_not_released_is_given_up
+                refused_login_is_not_repeated
+                outage_is_no_slow_look
             }
             snapshots {
                 held_snapshot_does_not_make_takes_read_garbage
@@ -189,6 +208,7 @@ macro_rules! store_trials {
                 store_without_wake_up_is_silent_and_deaf
                 lost_listen_is_set_up_again
                 listening_ends_with_its_store
+                listening_outlives_the_runtime_that_began_it
                 commit_reaches_another_process_without_a_poll
                 commit_reaches_another_outbox_on_the_same_store_without_a_poll
                 nothing_is_notified_inside_a_transaction

@@ -38,6 +38,7 @@ const CLAIMS: &[Statement] = statements! {
     "settle/delete": [NUMBER],
     "settle/settle": [NUMBER],
     "settle/renew": [NUMBER],
+    "settle/locked": [NUMBER, NUMBER],
     "settle/resume": [PENDING, NUMBER],
     "admin/stats": [DEAD, NUMBER, NUMBER, PENDING, PENDING],
 };
