@@ -33,7 +33,6 @@ pool_mode = transaction
 max_client_conn = 400
 default_pool_size = 5
 server_idle_timeout = 10
-ignore_startup_parameters = extra_float_digits,options
 CONF
 }
 

@@ -56,7 +56,8 @@ impl AnyOptions {
         self
     }
 
-    /// The most connections for transactions of yours, beside the few of the store's own; at least 1.
+    /// The most connections for transactions of yours, beside the few of the store's own; at least 1. On MySQL there
+    /// are as many again for statements outside of them.
     pub fn max_connections(mut self, max_connections: u32) -> Self {
         self.max_connections = Some(max_connections);
         self

@@ -18,9 +18,10 @@ use crate::tx::{Inserts, Sessions};
 
 /// An outbox in a MySQL or MariaDB database. Clones are handles to one store.
 ///
-/// It keeps up to four connections of its own, opened when they are needed, beside the pool that
-/// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes or fetches, one that settles, one that reads back
-/// and beats, one for operators. All need a tokio runtime.
+/// It keeps up to four connections of its own: one that takes or fetches, one that settles, one that reads back and
+/// beats, one for operators. Beside them there are two pools if it is made from a URL, one for transactions of
+/// [`begin`](pillarbox::store::TxStore::begin) and one for statements of yours ([`pool`](Self::pool)), and else the pool
+/// that it was given. Connections are opened when they are needed; all need a tokio runtime.
 ///
 /// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own. The
 /// exception is [`insert`](pillarbox::store::TxStore::insert), which runs on a connection of yours.
