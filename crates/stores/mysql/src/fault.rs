@@ -162,6 +162,11 @@ impl Place {
         let table = names.table(table);
         let denied = text.split_once(" command denied to user '");
         let denied = denied.and_then(|(privilege, rest)| Some((privilege, rest.split_once('\'')?.0)));
+        // Who may lock rows is who may change them.
+        let denied = denied.map(|(privilege, user)| match privilege {
+            "SELECT with locking clause" => ("UPDATE", user),
+            _ => (privilege, user),
+        });
         let reason = match denied {
             Some((privilege, denied)) if denied == user => format!(
                 "the user `{user}` may not do this on `{self}`; give `GRANT {privilege} ON {table}` to it"

@@ -21,6 +21,9 @@ const NOWHERE: i16 = -1;
 /// How many of these get theirs at once.
 const ADOPTED: i64 = 1_000;
 
+/// The number and the key of a row that has no partition.
+type Unplaced = (i64, Option<String>);
+
 /// One range of an index.
 #[derive(Clone, Copy)]
 struct Range {
@@ -165,10 +168,7 @@ impl MySqlStore {
     }
 
     /// Those rows that have no partition, by number and key, and the others.
-    fn placed(
-        &self,
-        found: Vec<MySqlRow>,
-    ) -> Result<(Vec<(i64, Option<String>)>, Vec<MySqlRow>), StoreError> {
+    fn placed(&self, found: Vec<MySqlRow>) -> Result<(Vec<Unplaced>, Vec<MySqlRow>), StoreError> {
         let mut nowhere = Vec::new();
         let mut placed = Vec::new();
         for row in found {
@@ -186,7 +186,7 @@ impl MySqlStore {
 
     /// Gives rows the partition of their key, or one by their number, and returns whether any got one. Those that another
     /// transaction has locked wait for another time, and hold up nobody.
-    async fn adopt(&self, nowhere: &[(i64, Option<String>)]) -> Result<bool, StoreError> {
+    async fn adopt(&self, nowhere: &[Unplaced]) -> Result<bool, StoreError> {
         let mut free = nowhere.to_vec();
         while !free.is_empty() {
             let adopted = free.iter().map(|(seq, key)| json!([seq, adopted_by(*seq, key.as_deref())]));

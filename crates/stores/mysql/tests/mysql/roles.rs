@@ -273,8 +273,6 @@ pub(crate) async fn no_grant_is_idle(stage: &MySqlStage) {
 /// S8, O3: so is what it grants for owners.
 pub(crate) async fn no_grant_of_owners_is_idle(stage: &MySqlStage) {
     let (relay, held) = owner_of(stage, "order-17").await;
-    let head = place(stage, &held, "order-17").await;
-    let dead = Settlement { lease: head.taken.lease, outcome: parked() };
 
     for (privilege, table) in [
         ("SELECT", "outbox_instance"),
@@ -289,6 +287,8 @@ pub(crate) async fn no_grant_of_owners_is_idle(stage: &MySqlStage) {
     ] {
         let role = without(stage, privilege, table).await;
         let store = &role.store;
+        let head = place(stage, &held, "order-17").await.taken;
+        let dead = Settlement { lease: head.lease, outcome: parked() };
         let results = [
             store.join(&named("relay-2", 1)).await.map(drop),
             store.beat(&relay, &[]).await.map(drop),
@@ -297,6 +297,7 @@ pub(crate) async fn no_grant_of_owners_is_idle(stage: &MySqlStage) {
             store.settle(std::slice::from_ref(&dead), DoneRows::Keep).await.map(drop),
         ];
         assert_missed(privilege, table, &results);
+        settle(stage, &head, Outcome::Done).await;
         role.leave(stage).await;
     }
 }

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         settings {
             read_only_server_is_refused
             log_of_statements_is_named
+            numbers_in_steps_are_refused_to_owners
             statement_that_is_too_large_is_named
         }
         tls {

@@ -1,8 +1,9 @@
 //! Settings of a server that an outbox cannot live with are named.
 
 use pillarbox::Event;
-use pillarbox::store::{InsertError, StoreError, TxStore};
+use pillarbox::store::{InsertError, Instance, Mode, Ownership, StoreError, TxStore};
 use pillarbox_mysql::MySqlStore;
+use pillarbox_testkit::conformance::ownership::unnamed;
 
 use crate::server::PrivateServer;
 
@@ -50,6 +51,29 @@ pub(crate) async fn log_of_statements_is_named(server: &PrivateServer) {
 
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert!(refused.to_string().contains("`binlog_format` STATEMENT"), "{refused}");
+    store.close().await;
+}
+
+/// O3: a server that gives numbers in steps is refused to owners, with the setting and what to do, and not to claims.
+pub(crate) async fn numbers_in_steps_are_refused_to_owners(server: &PrivateServer) {
+    let store = server.store().await;
+    let claiming = Instance { mode: Mode::Claims, ..unnamed("relay") };
+    server.run("SET GLOBAL auto_increment_increment = 2").await;
+
+    store.join(&claiming).await.unwrap();
+    store.leave(&claiming.owner).await.unwrap();
+    let refused =
+        [store.join(&unnamed("relay")).await.map(drop), store.migrate_to(Mode::Ownership).await.map(drop)];
+
+    for refused in refused {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, StoreError::Config(_)), "{refused:?}");
+        assert!(refused.to_string().contains("`auto_increment_increment` 2"), "{refused}");
+    }
+    server.run("SET GLOBAL auto_increment_increment = 1").await;
+    store.join(&unnamed("relay")).await.unwrap();
+    server.run("SET GLOBAL auto_increment_increment = 2").await;
+    assert!(store.join(&unnamed("relay-2")).await.is_err());
     store.close().await;
 }
 
