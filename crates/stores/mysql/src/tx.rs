@@ -14,6 +14,7 @@ use sqlx::Transaction;
 use sqlx::mysql::{MySql, MySqlConnection};
 use sqlx::pool::PoolConnection;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 pub(crate) use insert::Inserts;
 pub(crate) use sessions::Sessions;
@@ -46,16 +47,21 @@ impl MySqlTx {
         loop {
             let acquired = inner.sessions.pool().acquire().await;
             let mut connection = acquired.map_err(|error| inner.line.place.connect(error))?;
-            match inner.sessions.begin(&mut connection).await {
-                Ok(()) => {
+            let patience = inner.line.connect_timeout;
+            match timeout(patience, inner.sessions.begin(&mut connection)).await {
+                Ok(Ok(())) => {
                     return Ok(Self { connection: Some(connection), inner, runtime: Handle::current() });
                 }
-                Err(error) => {
+                Ok(Err(error)) => {
                     connection.close_on_drop();
                     if !fault::is_lost(&error) || most_stale == 0 {
                         return Err(inner.line.place.store(error));
                     }
                     most_stale -= 1;
+                }
+                Err(_) => {
+                    connection.close_on_drop();
+                    return Err(inner.line.place.silent(patience));
                 }
             }
         }

@@ -7,4 +7,5 @@ SET SESSION
     lock_wait_timeout = :lock_seconds,
     time_zone = '+00:00',
     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
-    autocommit = 1
+    autocommit = 1,
+    completion_type = NO_CHAIN

@@ -1,3 +1,3 @@
 RELEASE SAVEPOINT pillarbox_transaction;
-COMMIT AND CHAIN;
+COMMIT AND CHAIN NO RELEASE;
 SAVEPOINT pillarbox_transaction

@@ -1,3 +1,3 @@
 RELEASE SAVEPOINT pillarbox_transaction;
-COMMIT;
+COMMIT AND NO CHAIN NO RELEASE;
 SET SESSION autocommit = 1

@@ -22,6 +22,8 @@ use sqlx::{Connection, Executor, SqlSafeStr};
 use sqlx_core::transaction::TransactionManager;
 use tokio::time::{Instant, timeout};
 
+use crate::fault;
+
 /// A session of our own that was idle for this long is asked whether it is still there. The next transaction of a
 /// process that is busy begins sooner, and is not to wait for an answer.
 const ASK_AFTER: Duration = Duration::from_millis(10);
@@ -30,7 +32,8 @@ const ASK_AFTER: Duration = Duration::from_millis(10);
 const FIRST: &str = include_str!("first.sql");
 
 /// Begins a transaction in a session that commits every statement by itself, of which it is not known how isolated its
-/// transactions are.
+/// transactions are, and what follows on their end. That stays as it is set here: the driver sends a ROLLBACK of its own
+/// long after the end, which must neither begin a transaction nor close the connection.
 const BEGIN_ON_YOURS: &str = include_str!("begin_on_yours.sql");
 
 /// Fails at the savepoint, and commits nothing, if the transaction has ended before.
@@ -53,6 +56,17 @@ pub(super) enum Ended {
     Well,
     Badly(sqlx::Error),
     Silently,
+}
+
+impl Ended {
+    /// Whether the connection was found lost: one that ends badly because the server says no is not.
+    fn is_loss(&self) -> bool {
+        match self {
+            Self::Well => false,
+            Self::Badly(error) => fault::is_lost(error),
+            Self::Silently => true,
+        }
+    }
 }
 
 /// The sessions that transactions of our own run in.
@@ -131,16 +145,18 @@ impl Sessions {
             return Ended::Well;
         }
         connection.close_on_drop();
-        if let Self::Ours { losses, .. } = self {
-            losses.note();
-        }
-        match ended {
+        let ended = match ended {
             Ok(Ok(())) => {
                 Ended::Badly(sqlx::Error::Protocol(format!("{succeeded} answers instead of {}", end.needed)))
             }
             Ok(Err(error)) => Ended::Badly(error),
             Err(_) => Ended::Silently,
+        };
+        match self {
+            Self::Ours { losses, .. } if ended.is_loss() => losses.note(),
+            _ => {}
         }
+        ended
     }
 
     /// Whether the driver, which keeps account of transactions to make those inside of ours savepoints, now counts as
@@ -199,4 +215,18 @@ async fn run_each(
         *succeeded += 1;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S11: a connection counts as lost where nobody answers or it is cut, and not where the server says no.
+    #[test]
+    fn refusals_are_no_losses() {
+        let cut = sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
+
+        assert!(Ended::Silently.is_loss() && Ended::Badly(cut).is_loss());
+        assert!(!Ended::Badly(sqlx::Error::RowNotFound).is_loss() && !Ended::Well.is_loss());
+    }
 }

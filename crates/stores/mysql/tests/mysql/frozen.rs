@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A store that is stopped after its first claim, before it commits it.
 async fn store_that_freezes(stage: &MySqlStage) -> MySqlStore {
     let server = stage.administrator().database(&stage.database);
-    let way = way_to(server, |sent| !sent.windows(7).any(|word| word == b"COMMIT;")).await;
+    let way = way_to(server, |sent| !sent.windows(7).any(|word| word == b"COMMIT ")).await;
     MySqlStore::connect(way.to_url_lossy().to_string()).await.unwrap()
 }
 

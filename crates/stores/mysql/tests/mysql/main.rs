@@ -17,6 +17,7 @@ mod plans;
 mod processes;
 mod roles;
 mod sessions;
+mod silences;
 mod stage;
 mod statements;
 mod way;
@@ -167,6 +168,9 @@ fn add_trials(suite: &mut Suite, server: Server) {
             locked_rows_are_named
             locked_row_does_not_keep_a_name_from_resuming
             closed_store_says_so
+        }
+        silences {
+            begin_that_nobody_answers_is_given_up
         }
         statements {
             events_of_a_call_are_one_statement

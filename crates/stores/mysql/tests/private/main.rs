@@ -24,6 +24,7 @@ fn main() -> ExitCode {
             log_of_statements_is_named
             numbers_in_steps_are_refused_to_owners
             statement_that_is_too_large_is_named
+            completion_of_the_server_is_not_ours
         }
         tls {
             server_that_wants_tls_is_named

@@ -1,9 +1,14 @@
-//! Settings of a server that an outbox cannot live with are named.
+//! Settings of a server that an outbox cannot live with are named; others have no effect.
 
 use pillarbox::Event;
-use pillarbox::store::{InsertError, Instance, Mode, Ownership, StoreError, TxStore};
+use pillarbox::store::{
+    DoneRows, EventStore, InsertError, Instance, Mode, Outcome, Ownership, Settlement, StoreError, TxStore,
+};
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::conformance::ownership::unnamed;
+use pillarbox_testkit::conformance::take;
+use sqlx::mysql::MySqlPoolOptions;
+use sqlx::{Connection, Executor, MySqlConnection};
 
 use crate::server::PrivateServer;
 
@@ -87,4 +92,41 @@ pub(crate) async fn statement_that_is_too_large_is_named(server: &PrivateServer)
     assert!(refused.to_string().contains("`max_allowed_packet`"), "{refused:?}");
     write(&store, 17).await.unwrap();
     store.close().await;
+}
+
+/// How many events others see, and how many of them are done.
+async fn events(server: &PrivateServer) -> (i64, i64) {
+    let mut connection = MySqlConnection::connect(&server.url).await.unwrap();
+    let counts = "SELECT COUNT(*), COUNT(done_at) FROM outbox_event";
+    sqlx::query_as(counts).fetch_one(&mut connection).await.unwrap()
+}
+
+/// S5: a server whose commits begin another transaction, or end the connection, does so to nobody of ours: what was
+/// written, taken and settled is committed, and connections go on.
+pub(crate) async fn completion_of_the_server_is_not_ours(server: &PrivateServer) {
+    let mut expected = 0;
+    for completion in ["CHAIN", "RELEASE"] {
+        server.run(&format!("SET GLOBAL completion_type = '{completion}'")).await;
+        let pool = MySqlPoolOptions::new().max_connections(1).connect(&server.url).await.unwrap();
+        for store in [server.store().await, MySqlStore::from_pool(pool.clone()).await.unwrap()] {
+            for _ in 0..3 {
+                write(&store, 17).await.unwrap();
+                MySqlStore::rollback(store.begin().await.unwrap()).await.unwrap();
+                let taken = store.take(take(1)).await.unwrap().events;
+                let done = Settlement { lease: taken[0].lease, outcome: Outcome::Done };
+                assert_eq!(store.settle(&[done], DoneRows::Keep).await.unwrap(), [0; 0], "{completion}");
+                expected += 1;
+                assert_eq!(events(server).await, (expected, expected), "{completion}");
+            }
+            store.close().await;
+        }
+        pool.execute("UPDATE outbox_event SET done_at = NULL").await.unwrap();
+        assert_eq!(
+            events(server).await,
+            (expected, 0),
+            "{completion}: the session of the user is in no transaction"
+        );
+        server.run("UPDATE outbox_event SET done_at = UTC_TIMESTAMP(6)").await;
+        pool.close().await;
+    }
 }
