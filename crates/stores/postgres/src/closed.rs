@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(answers([look(5, &[], &[]), look(7, &[], &[]), look(7, &[], &[])]), [0, 5, 7]);
     }
 
-    /// O1: a number is not closed by a look that came before the transactions were looked at.
+    /// O1: that nobody wrote when a number was looked at does not close it: who was given it may be seen later only.
     #[test]
     fn number_and_writers_are_not_of_one_look() {
         assert_eq!(answers([look(5, &[], &[]), look(6, &["3/1"], &[]), look(6, &["3/1"], &[])]), [0, 0, 0]);

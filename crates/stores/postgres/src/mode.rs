@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pillarbox::store::{Instance, Mode, StoreError};
 use pillarbox_sql::members::{self, incarnation};
-use pillarbox_sql::refusal;
 use sqlx::postgres::PgConnection;
 use sqlx::{Row, SqlStr};
 
@@ -147,7 +146,7 @@ impl Standing {
             )));
         }
         (mode != &wanted.to_string() && !may_change).then(|| {
-            refusal(format!(
+            StoreError::Config(format!(
                 "the mode of the outbox is `{mode}`, and its indexes belong to it; let the owner of the table run \
                  `pillarbox migrate --mode {wanted}`"
             ))

@@ -6,12 +6,11 @@ WITH looked_at AS MATERIALIZED (
             WHEN 1 THEN done_at <= statement_timestamp() - $3 * interval '1 microsecond'
             WHEN 3 THEN $4
                 AND created_at <= statement_timestamp() - $3 * interval '1 microsecond'
-                AND NOT EXISTS (
-                    SELECT
+                AND event_id IS DISTINCT FROM (
+                    SELECT parked.event_id
                     FROM outbox_parked AS parked
                     WHERE parked.event_partition = event.event_partition
                         AND parked.event_key = event.event_key
-                        AND parked.event_id = event.event_id
                 )
             ELSE FALSE
         END AS is_over

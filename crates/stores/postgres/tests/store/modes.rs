@@ -27,7 +27,6 @@ fn in_claims(name: &str) -> Instance {
 fn refused<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
     match answer {
         Err(StoreError::Config(text)) => text,
-        Err(error @ StoreError::Refused { .. }) => error.to_string(),
         other => panic!("not refused: {other:?}"),
     }
 }
