@@ -9,6 +9,7 @@ use std::time::Duration;
 pub use builder::{EventBuilder, EventError};
 pub use headers::{Headers, HeadersError};
 
+use crate::mutant::mutant;
 use crate::{Timestamp, partition_of};
 
 /// The largest payload that an event may carry: 1 MiB.
@@ -229,8 +230,8 @@ impl Event {
     /// or one by its id, so that such events are spread evenly.
     pub fn partition(&self) -> u8 {
         match self.key() {
-            Some(key) => partition_of(key),
-            None => self.placed_in.unwrap_or_else(|| partition_of(self.id())),
+            Some(key) if !mutant!(OrderByIdAcrossInstances) => partition_of(key),
+            _ => self.placed_in.unwrap_or_else(|| partition_of(self.id())),
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) use self::read::Read;
 
 use self::owned::Owned;
 use self::read::Kind;
+use crate::PARTITIONS;
 use crate::mutant::mutant;
 use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Outcome, Taken, Token};
 
@@ -276,13 +277,9 @@ impl Lanes {
     /// Those of `partitions` that can be read now, at most `most`.
     fn readable(&self, partitions: &[u8], most: usize) -> Vec<u8> {
         let is_readable = |partition: &u8| self.owned.get(partition).is_some_and(Owned::is_readable);
-        let mut readable: Vec<u8> = Vec::new();
-        for partition in partitions.iter().copied().filter(is_readable) {
-            if readable.len() < most && !readable.contains(&partition) {
-                readable.push(partition);
-            }
-        }
-        readable
+        let mut is_chosen = [false; PARTITIONS];
+        let is_new = |partition: &u8| !std::mem::replace(&mut is_chosen[usize::from(*partition)], true);
+        partitions.iter().copied().filter(is_readable).filter(is_new).take(most).collect()
     }
 
     fn read_each(&mut self, partitions: &[u8], kind: Kind) -> Option<Read> {

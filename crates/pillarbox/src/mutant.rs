@@ -46,7 +46,7 @@ pub enum Mutant {
     NoEpochCheck,
     /// No heartbeat while something is delivered.
     HeartbeatOnTheDeliveryTask,
-    /// Events with a key go to a partition of the writing instance, so that each instance has an order of its own.
+    /// Events with a key are spread like those without, so that each instance has an order of its own.
     OrderByIdAcrossInstances,
     /// A failed event does not hold its key.
     RetryLetsALaterEventPass,

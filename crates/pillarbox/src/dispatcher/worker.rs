@@ -122,15 +122,15 @@ impl Dispatcher {
         self.release_short(live).await
     }
 
-    /// All of `items` if the partitions are held for a while, none of them otherwise.
+    /// Those of `items` whose partitions are held for a while; the others were queued when they were.
     async fn of_live_tenure(&self, tenure: &Tenure, items: Vec<Item>) -> Vec<Item> {
-        if tenure.left() >= self.config.margin {
-            return items;
-        }
-        for item in &items {
+        let is_long_enough = tenure.left() >= self.config.margin;
+        let is_live = |item: &Item| is_long_enough && tenure.covers(item.lease.token);
+        let (live, over): (Vec<_>, Vec<_>) = items.into_iter().partition(is_live);
+        for item in &over {
             self.settle(item, Outcome::Released).await;
         }
-        Vec::new()
+        live
     }
 
     /// Forgets events whose lease was lost, and returns their numbers: not those that this very instance has

@@ -53,8 +53,11 @@ pub struct OutboxBuilder<S: Store> {
     metrics: Arc<dyn MetricsExporter>,
     hook: Option<Arc<dyn AfterCommitHook>>,
     runtime: Option<Runtime>,
-    owners: Option<fn(Arc<S>) -> Arc<dyn Ownership>>,
+    owners: Option<AsOwners<S>>,
 }
+
+/// Sees a store as one whose partitions can be owned.
+type AsOwners<S> = fn(Arc<S>) -> Arc<dyn Ownership>;
 
 impl<S: Store> OutboxBuilder<S> {
     pub(super) fn new(store: S) -> Self {

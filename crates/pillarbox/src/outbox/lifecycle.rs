@@ -11,7 +11,6 @@ use crate::config::Config;
 use crate::dispatcher::{CatchPanic, Dispatcher};
 use crate::hot::{Born, HotPath};
 use crate::metrics::{Counts, Meter};
-use crate::mutant::mutant;
 use crate::partitions::{Mailbox, Message, Tenure};
 use crate::poller::{Leased, Poller};
 use crate::runtime::Runtime;
@@ -50,9 +49,7 @@ impl Engine {
     /// Events without a key, in partitions that are read here: then the commit wakes nobody else.
     pub(super) fn placed(&self, mut events: Vec<Event>) -> Vec<Event> {
         if let Some(tenure) = &self.tenure {
-            for event in
-                events.iter_mut().filter(|event| event.key().is_none() || mutant!(OrderByIdAcrossInstances))
-            {
+            for event in events.iter_mut().filter(|event| event.key().is_none()) {
                 if let Some(partition) = tenure.next_partition() {
                     event.place_in(partition);
                 }

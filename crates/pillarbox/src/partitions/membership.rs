@@ -166,7 +166,7 @@ impl Membership {
                 Some(held) if held.holding.epoch == holding.epoch => {
                     let is_absolved = held.holding.crashes > 0 && holding.crashes == 0;
                     held.holding = *holding;
-                    if self.course.after_outage && !held.is_draining {
+                    if self.course.after_outage && !held.is_draining && !self.shutdown.is_draining() {
                         self.begin(*holding);
                     } else if is_absolved {
                         self.tell(Message::Absolve(holding.partition));
@@ -253,8 +253,15 @@ impl Membership {
     }
 
     fn begin(&mut self, holding: Holding) {
-        self.held.insert(holding.partition, Held { holding, is_draining: false });
-        self.tell(Message::Begin(holding));
+        let is_draining = self.shutdown.is_draining();
+        self.held.insert(holding.partition, Held { holding, is_draining });
+        if is_draining {
+            // The reader begins nothing any more, so nobody else would give it back.
+            let Holding { partition, epoch, floor, .. } = holding;
+            self.course.giving_back.push(Floor { partition, epoch, floor });
+        } else {
+            self.tell(Message::Begin(holding));
+        }
     }
 
     fn lose(&mut self, partition: u8) {

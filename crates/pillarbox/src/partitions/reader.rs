@@ -107,9 +107,12 @@ impl Reader {
 
     /// Lets what runs come to its end, and gives all partitions back; what does not end in time is left behind.
     async fn close(&mut self) {
-        for partition in std::mem::take(&mut self.beginning).into_keys().chain(self.owned.clone()) {
-            self.drain(partition);
+        // What was told before the shutdown may be a partition that is held since.
+        while let Ok(message) = self.messages.try_recv() {
+            self.hear(message).await;
         }
+        let held: Vec<u8> = self.beginning.keys().chain(&self.owned).copied().collect();
+        held.into_iter().for_each(|partition| self.drain(partition));
         let shutdown = self.parts.shutdown.clone();
         let (clock, grace) = (self.parts.runtime.clock.clone(), self.parts.config.margin / 2);
         let mut too_late = std::pin::pin!(async move {

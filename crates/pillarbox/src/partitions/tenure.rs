@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::runtime::Runtime;
-use crate::store::Floor;
+use crate::store::{Floor, Token};
 
 /// The partitions of this instance, for those who write, deliver and beat.
 pub(crate) struct Tenure {
@@ -62,6 +62,13 @@ impl Tenure {
     /// How far all partitions have come.
     pub(crate) fn floors(&self) -> Vec<Floor> {
         self.lock().floors.values().copied().collect()
+    }
+
+    /// Whether what carries this token may be delivered: its partition is read here, and under the same epoch.
+    pub(crate) fn covers(&self, token: Token) -> bool {
+        token.partition().is_none_or(|(partition, epoch)| {
+            self.lock().floors.get(&partition).is_some_and(|floor| floor.epoch == epoch)
+        })
     }
 
     /// Whether a partition is read here.

@@ -84,7 +84,7 @@ impl Owned {
                 lane.gate = Gate::Blocked;
                 lane.due.push_back(seq);
             }
-            _ if mutant!(BlockedKeyHoldsTheFloor) => {
+            Gate::Blocked | Gate::Parked(_) if mutant!(BlockedKeyHoldsTheFloor) => {
                 lane.behind.insert(seq);
             }
             gate => {
