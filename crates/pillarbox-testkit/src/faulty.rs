@@ -1,61 +1,21 @@
 //! A store with faults: calls fail before or after they took effect, hang, dawdle, or are cut off.
 
+mod fault;
 mod operation;
+mod ownership;
+mod transaction;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Batch, Birth, CommitError, DoneRows, EventStore, Found, InsertError, Lease, Owner, Settlement,
-    StoreError, Take, Token, TxStore, WakeUp,
+    Batch, DoneRows, EventStore, Found, Lease, Owner, Settlement, StoreError, Take, Token, WakeUp,
 };
-use pillarbox::{BoxFuture, Event};
 
-/// A call to a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Call {
-    /// [`EventStore::take`].
-    Take,
-    /// [`EventStore::settle`].
-    Settle,
-    /// [`EventStore::renew`].
-    Renew,
-    /// [`EventStore::read_back`].
-    ReadBack,
-    /// [`EventStore::resume`].
-    Resume,
-    /// [`EventStore::is_current`].
-    IsCurrent,
-    /// [`TxStore::begin`].
-    Begin,
-    /// [`TxStore::insert`].
-    Insert,
-    /// [`TxStore::commit`].
-    Commit,
-    /// [`TxStore::rollback`].
-    Rollback,
-    /// Any call of [`Administration`](pillarbox::store::Administration).
-    Administer,
-}
-
-/// What happens in a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
-    /// It takes effect, and the answer arrives.
-    Answer,
-    /// It fails before it took effect, and nobody can tell.
-    FailBefore,
-    /// It takes effect, and then fails: the answer is lost.
-    FailAfter,
-    /// A commit is rolled back and says so; any other call fails before it took effect.
-    RollBack,
-    /// Another transaction has locked a row: a settlement or a renewal names it and does nothing else; any other
-    /// call takes effect, and the answer arrives.
-    Lock,
-    /// It never takes effect and never answers.
-    Hang,
-}
+pub use fault::{Call, Effect, Fault, Faults, Then};
+pub use transaction::FaultyTx;
 
 /// Why a call failed.
 #[derive(Clone, Copy)]
@@ -82,53 +42,6 @@ fn row_error(failure: Failure, numbers: &[i64]) -> StoreError {
         Failure::RowLocked => StoreError::Locked { numbers: vec![numbers[numbers.len() / 2]] },
         Failure::NeverBegun | Failure::AnswerLost => StoreError::unavailable(failure),
     }
-}
-
-/// How one call goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Time that passes before the effect.
-    pub before: Duration,
-    /// What happens then.
-    pub then: Then,
-    /// Time that passes between the effect and the answer.
-    pub after: Duration,
-}
-
-impl Fault {
-    /// No fault, no delay.
-    pub const NONE: Self = Self { before: Duration::ZERO, then: Then::Answer, after: Duration::ZERO };
-}
-
-/// What a call changed or found, told at the moment at which it took effect.
-#[derive(Debug)]
-pub enum Effect<'a> {
-    /// Events were handed out.
-    Taken(&'a Take, &'a Batch),
-    /// Outcomes were recorded, but for those numbers whose lease was lost.
-    Settled(&'a [Settlement], &'a [i64]),
-    /// Leases were renewed for a time, but for those numbers that were lost.
-    Renewed(&'a [Lease], Duration, &'a [i64]),
-    /// The hot path found its rows.
-    Found(Token, &'a [Found]),
-    /// The leases of earlier incarnations of this owner's name were ended.
-    Resumed(&'a Owner),
-    /// Events were inserted into a transaction that has not been committed yet.
-    Inserted(&'a [Event], Option<&'a Birth>),
-    /// A settlement failed, and its caller does not know whether it took effect.
-    Unsettled(&'a [Settlement]),
-}
-
-/// Decides how calls go, and sees what they did.
-///
-/// # Contract
-/// To repeat a run from a seed, the answers must depend on nothing but the calls before.
-pub trait Faults: Send + Sync + 'static {
-    /// How the next call goes.
-    fn next(&self, call: Call) -> Fault;
-
-    /// A call took effect.
-    fn took_effect(&self, effect: Effect<'_>);
 }
 
 /// A store behind a line that can fail.
@@ -309,86 +222,6 @@ impl<S: WakeUp> WakeUp for FaultyStore<S> {
         Box::pin(async move {
             self.line.pass(Duration::ZERO).await;
             self.inner.announce().await;
-        })
-    }
-}
-
-/// A transaction of a [`FaultyStore`], with the line that it came by.
-pub struct FaultyTx<T> {
-    inner: T,
-    line: Arc<Line>,
-}
-
-impl<S: TxStore> TxStore for FaultyStore<S> {
-    type Connection = S::Connection;
-    type Tx = FaultyTx<S::Tx>;
-    type Foreign<'c> = S::Foreign<'c>;
-
-    fn begin(&self) -> BoxFuture<'static, Result<Self::Tx, StoreError>> {
-        let (effect, line) = (self.inner.begin(), Arc::clone(&self.line));
-        Box::pin(async move {
-            let inner = line.call(Call::Begin, effect, |_, _| {}, StoreError::unavailable).await?;
-            Ok(FaultyTx { inner, line })
-        })
-    }
-
-    fn connection(tx: &Self::Tx) -> &Self::Connection {
-        S::connection(&tx.inner)
-    }
-
-    fn connection_mut(tx: &mut Self::Tx) -> &mut Self::Connection {
-        S::connection_mut(&mut tx.inner)
-    }
-
-    fn foreign_connection<'a>(tx: &'a mut Self::Foreign<'_>) -> &'a mut Self::Connection {
-        S::foreign_connection(tx)
-    }
-
-    fn insert<'a>(
-        &'a self,
-        connection: &'a mut Self::Connection,
-        events: &'a [Event],
-        birth: Option<&'a Birth>,
-    ) -> BoxFuture<'a, Result<(), InsertError>> {
-        Box::pin(async move {
-            let effect = self.inner.insert(connection, events, birth);
-            let told = |faults: &dyn Faults, (): &()| faults.took_effect(Effect::Inserted(events, birth));
-            let fail = |reason| InsertError::Store(StoreError::unavailable(reason));
-            self.line.call(Call::Insert, effect, told, fail).await
-        })
-    }
-
-    fn commit(tx: Self::Tx) -> BoxFuture<'static, Result<(), CommitError>> {
-        let FaultyTx { inner, line } = tx;
-        Box::pin(async move {
-            let fault = line.faults.next(Call::Commit);
-            line.pass(fault.before).await;
-            let reason = "the connection was lost".to_owned();
-            match fault.then {
-                Then::Hang => std::future::pending().await,
-                Then::FailBefore | Then::RollBack => {
-                    drop(inner);
-                    line.pass(fault.after).await;
-                    Err(if fault.then == Then::RollBack {
-                        CommitError::RolledBack { reason, source: None }
-                    } else {
-                        CommitError::Unknown { reason, source: None }
-                    })
-                }
-                Then::Answer | Then::Lock | Then::FailAfter => {
-                    let answer = S::commit(inner).await;
-                    line.pass(fault.after).await;
-                    let is_lost = fault.then == Then::FailAfter;
-                    if is_lost { Err(CommitError::Unknown { reason, source: None }) } else { answer }
-                }
-            }
-        })
-    }
-
-    fn rollback(tx: Self::Tx) -> BoxFuture<'static, Result<(), StoreError>> {
-        let FaultyTx { inner, line } = tx;
-        Box::pin(async move {
-            line.call(Call::Rollback, S::rollback(inner), |_, _| {}, StoreError::unavailable).await
         })
     }
 }

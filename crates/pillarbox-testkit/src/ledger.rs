@@ -1,8 +1,11 @@
 //! Counts what was written and what became of it.
 
+mod balance;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use balance::Balance;
 
 /// How the transaction of an event ended, as far as its writer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,13 @@ pub enum Cause {
 struct Entry {
     ending: Option<Ending>,
     key: Option<String>,
+    /// When it was inserted and committed, as positions among all that was.
+    inserted: Option<u64>,
+    committed: Option<u64>,
+    /// Neither waits for its key nor holds it.
+    stands_apart: bool,
+    /// Those that follow it in its key need not wait for it any more.
+    is_through: bool,
     /// How often it was delivered.
     deliveries: u32,
     /// How often a listener returned success, or a broker acknowledged.
@@ -45,8 +55,7 @@ struct Entry {
     causes: BTreeSet<Cause>,
     /// How many deliveries beyond the first are explained.
     explained: u32,
-    /// When it was first delivered, as a position among all deliveries.
-    first_delivery: Option<usize>,
+    has_begun: bool,
     is_done: bool,
     false_done: bool,
     is_dead: bool,
@@ -66,7 +75,10 @@ struct Book {
     entries: BTreeMap<String, Entry>,
     /// In the order in which they were written.
     order: Vec<String>,
-    deliveries: usize,
+    of_key: BTreeMap<String, Vec<String>>,
+    /// How often something was inserted or committed.
+    steps: u64,
+    out_of_order: u64,
 }
 
 impl Ledger {
@@ -80,6 +92,84 @@ impl Ledger {
         let mut book = self.lock();
         book.order.push(event_id.to_owned());
         book.entry(event_id).key = key.map(str::to_owned);
+        if let Some(key) = key {
+            book.of_key.entry(key.to_owned()).or_default().push(event_id.to_owned());
+        }
+    }
+
+    /// An event was inserted, in a transaction that is open. A delayed one stands apart from its key.
+    pub fn inserted(&self, event_id: &str, is_delayed: bool) {
+        let mut book = self.lock();
+        book.steps += 1;
+        let step = book.steps;
+        let entry = book.entry(event_id);
+        entry.inserted = Some(step);
+        entry.stands_apart |= is_delayed;
+    }
+
+    /// An event was committed, whether its writer knows or not.
+    pub fn committed(&self, event_id: &str) {
+        let mut book = self.lock();
+        book.steps += 1;
+        let step = book.steps;
+        book.entry(event_id).committed.get_or_insert(step);
+    }
+
+    /// Events that were inserted, of which nobody has seen yet that they were committed or not.
+    pub fn open(&self) -> Vec<String> {
+        let book = self.lock();
+        let is_open = |entry: &Entry| {
+            entry.inserted.is_some() && entry.committed.is_none() && entry.ending != Some(Ending::RolledBack)
+        };
+        book.entries.iter().filter(|(_, entry)| is_open(entry)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// A delivery of an event begins. Returns the events of its key that it overtakes by that: they were committed
+    /// before it was inserted, and are not through. Only the first delivery can overtake.
+    pub fn begun(&self, event_id: &str) -> Vec<String> {
+        let mut book = self.lock();
+        let entry = book.entry(event_id);
+        let (is_first, inserted) = (!entry.has_begun && !entry.stands_apart, entry.inserted);
+        entry.has_begun = true;
+        let key = entry.key.clone();
+        let (true, Some(key), Some(inserted)) = (is_first, key, inserted) else { return Vec::new() };
+        let is_overtaken = |id: &&String| {
+            let other = &book.entries[*id];
+            let is_before = other.committed.is_some_and(|committed| committed < inserted);
+            is_before && !other.is_through && !other.stands_apart
+        };
+        let overtaken: Vec<String> = book.of_key[&key].iter().filter(is_overtaken).cloned().collect();
+        book.out_of_order += overtaken.len() as u64;
+        overtaken
+    }
+
+    /// Whether a delivery of the event has begun.
+    pub fn has_begun(&self, event_id: &str) -> bool {
+        self.lock().entries.get(event_id).is_some_and(|entry| entry.has_begun)
+    }
+
+    /// The key of an event.
+    pub fn key_of(&self, event_id: &str) -> Option<String> {
+        self.lock().entries.get(event_id)?.key.clone()
+    }
+
+    /// Whether an event neither waits for its key nor holds it.
+    pub fn stands_apart(&self, event_id: &str) -> bool {
+        self.lock().entries.get(event_id).is_some_and(|entry| entry.stands_apart)
+    }
+
+    /// Those that follow an event in its key need not wait for it any more, though it is not recorded yet.
+    pub fn is_through(&self, event_id: &str) {
+        self.lock().entry(event_id).is_through = true;
+    }
+
+    /// A dead event was brought back by an operator; it stands apart from its key unless that was parked for it.
+    pub fn replayed(&self, event_id: &str, holds_its_key: bool) {
+        let mut book = self.lock();
+        let entry = book.entry(event_id);
+        entry.is_dead = false;
+        entry.is_through = !holds_its_key;
+        entry.stands_apart |= !holds_its_key;
     }
 
     /// The transaction of an event ended.
@@ -95,10 +185,7 @@ impl Ledger {
     /// An event reached its receiver. `is_committed` says whether its row was in the table at that moment.
     pub fn delivered(&self, event_id: &str, is_committed: bool) {
         let mut book = self.lock();
-        let position = book.deliveries;
-        book.deliveries += 1;
         let entry = book.entry(event_id);
-        entry.first_delivery.get_or_insert(position);
         entry.ghost |= !is_committed;
         entry.deliveries += 1;
         entry.causes.clear();
@@ -106,7 +193,10 @@ impl Ledger {
 
     /// The receiver of an event said that it succeeded.
     pub fn succeeded(&self, event_id: &str) {
-        self.lock().entry(event_id).successes += 1;
+        let mut book = self.lock();
+        let entry = book.entry(event_id);
+        entry.successes += 1;
+        entry.is_through = true;
     }
 
     /// A delivery ended in an error, a time-out or a panic.
@@ -132,6 +222,7 @@ impl Ledger {
         let mut book = self.lock();
         let entry = book.entry(event_id);
         entry.is_done = true;
+        entry.is_through = true;
         entry.false_done |= entry.successes == 0;
     }
 
@@ -142,7 +233,10 @@ impl Ledger {
 
     /// The event was recorded as dead, or, if not `is_dead`, brought back by an operator.
     pub fn dead(&self, event_id: &str, is_dead: bool) {
-        self.lock().entry(event_id).is_dead = is_dead;
+        let mut book = self.lock();
+        let entry = book.entry(event_id);
+        entry.is_dead = is_dead;
+        entry.is_through |= is_dead;
     }
 
     /// Every event that was written, in order.
@@ -153,8 +247,7 @@ impl Ledger {
     /// Adds up. Lost is what was committed and is neither done nor dead.
     pub fn balance(&self) -> Balance {
         let book = self.lock();
-        let mut balance = Balance::default();
-        let mut keys: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut balance = Balance { out_of_order: book.out_of_order, ..Balance::default() };
         for id in &book.order {
             let entry = &book.entries[id];
             balance.written += 1;
@@ -162,11 +255,6 @@ impl Ledger {
                 Some(Ending::Committed) => balance.committed += 1,
                 Some(Ending::RolledBack) => balance.rolled_back += 1,
                 Some(Ending::Unknown) | None => balance.unknown += 1,
-            }
-            if let (Some(key), Some(position)) = (&entry.key, entry.first_delivery) {
-                let last = keys.entry(key).or_insert(position);
-                balance.out_of_order += u64::from(position < *last);
-                *last = position.max(*last);
             }
         }
         for (id, entry) in &book.entries {
@@ -203,72 +291,6 @@ impl Book {
     }
 }
 
-/// What a [`Ledger`] adds up to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
-    /// Events written.
-    pub written: u64,
-    /// Of those, in transactions that were committed.
-    pub committed: u64,
-    /// In transactions that were rolled back.
-    pub rolled_back: u64,
-    /// In transactions of which nobody knows.
-    pub unknown: u64,
-    /// Events delivered at least once.
-    pub delivered: u64,
-    /// Events recorded as done.
-    pub done: u64,
-    /// Events recorded as dead.
-    pub dead: u64,
-    /// Deliveries beyond the first of an event.
-    pub duplicates: u64,
-    /// Events whose first delivery came before that of an event of the same key written earlier.
-    pub out_of_order: u64,
-    /// Events delivered again without a cause.
-    pub unexplained: Vec<String>,
-    /// Events that were committed and are neither done nor dead.
-    pub lost: Vec<String>,
-    /// Events delivered although they were rolled back or not yet committed.
-    pub ghosts: Vec<String>,
-    /// Events recorded as done that no receiver has taken.
-    pub false_done: Vec<String>,
-}
-
-impl Balance {
-    /// Whether nothing was lost, falsely done, delivered for nothing or twice without a cause.
-    pub fn is_even(&self) -> bool {
-        let Self { unexplained, lost, ghosts, false_done, .. } = self;
-        [unexplained, lost, ghosts, false_done].iter().all(|list| list.is_empty())
-    }
-}
-
-impl fmt::Display for Balance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, count) in [
-            ("written", self.written),
-            ("committed", self.committed),
-            ("rolled back", self.rolled_back),
-            ("unknown", self.unknown),
-            ("delivered", self.delivered),
-            ("done", self.done),
-            ("dead", self.dead),
-            ("duplicates", self.duplicates),
-            ("out of order", self.out_of_order),
-        ] {
-            writeln!(f, "{name:<22}{count:>8}")?;
-        }
-        for (name, ids) in [
-            ("unexplained duplicates", &self.unexplained),
-            ("lost", &self.lost),
-            ("ghosts", &self.ghosts),
-            ("false done", &self.false_done),
-        ] {
-            writeln!(f, "{name:<22}{:>8}  {}", ids.len(), ids.join(" "))?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,6 +319,7 @@ mod tests {
         let ledger = Ledger::new();
         for id in ["order-1", "order-2", "order-3"] {
             ledger.written(id, Some("customer-9"));
+            ledger.inserted(id, false);
         }
         ledger.ended("order-1", Ending::RolledBack);
         ledger.ended("order-2", Ending::Committed);
@@ -310,7 +333,40 @@ mod tests {
         assert_eq!(balance.ghosts, ["order-1"]);
         assert_eq!(balance.lost, ["order-2"]);
         assert_eq!(balance.false_done, ["order-3"]);
-        assert_eq!(balance.out_of_order, 1);
         assert!(balance.to_string().contains("lost                         1  order-2"), "{balance}");
+    }
+    /// O1: order is that of commits and inserts. Of two that overlap each may be first.
+    #[test]
+    fn event_overtakes_what_was_committed_before_it_was_inserted() {
+        let ledger = Ledger::new();
+        for id in ["order-1", "order-2", "order-3"] {
+            ledger.written(id, Some("customer-9"));
+        }
+        ledger.inserted("order-1", false);
+        ledger.inserted("order-2", false);
+        ledger.committed("order-2");
+        ledger.committed("order-1");
+        ledger.inserted("order-3", false);
+
+        assert!(ledger.begun("order-2").is_empty());
+        ledger.succeeded("order-2");
+
+        assert_eq!(ledger.begun("order-3"), ["order-1"]);
+        assert_eq!(ledger.balance().out_of_order, 1);
+    }
+
+    /// O2, V8: a failed event holds its key until it is through; one that stands apart holds nothing.
+    #[test]
+    fn event_waits_for_the_failed_and_not_for_the_delayed() {
+        let ledger = Ledger::new();
+        for (id, is_delayed) in [("order-1", true), ("order-2", false), ("order-3", false)] {
+            ledger.written(id, Some("customer-9"));
+            ledger.inserted(id, is_delayed);
+            ledger.committed(id);
+        }
+        assert!(ledger.begun("order-2").is_empty());
+        ledger.failed("order-2");
+
+        assert_eq!(ledger.begun("order-3"), ["order-2"]);
     }
 }

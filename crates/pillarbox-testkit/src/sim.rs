@@ -10,25 +10,34 @@
 
 mod application;
 mod cold_queue;
+pub mod coverage;
+mod fleet;
 mod instance;
+mod judge;
 mod line;
 mod model;
+mod operator;
 mod options;
 mod process;
 mod receivers;
 mod rng;
 mod supervisor;
+mod tenancy;
 mod world;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use options::Options;
+use pillarbox::store::Mode;
 use rng::Rng;
 use world::World;
 
 use crate::faulty::Then;
 use crate::ledger::Balance;
+
+/// How many violations of a run are shown: the others follow from them.
+const SHOWN: usize = 5;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -56,8 +65,11 @@ impl fmt::Display for Report {
         }
         writeln!(f, "seed {}: {}", self.seed, self.options)?;
         write!(f, "{}", self.balance)?;
-        for violation in &self.violations {
+        for violation in self.violations.iter().take(SHOWN) {
             writeln!(f, "VIOLATION: {violation}")?;
+        }
+        if let Some(more) = self.violations.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            writeln!(f, "and {more} more violations")?;
         }
         Ok(())
     }
@@ -66,6 +78,8 @@ impl fmt::Display for Report {
 /// What is to happen in a run besides what the seed decides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Script {
+    /// How work is taken: by one instance after the other that claim rows, or by several that own partitions.
+    pub mode: Mode,
     /// Keep the whole trace for the report.
     pub keep_trace: bool,
     /// Nothing goes wrong but what stands here.
@@ -90,10 +104,16 @@ pub fn run(seed: u64, script: Script) -> Report {
         .expect("a runtime without threads or files can always be built");
     runtime.block_on(async {
         let rng = Rng::new(seed);
-        let drawn = Options::draw(&rng);
+        let drawn = match script.mode {
+            Mode::Claims => Options::draw(&rng),
+            Mode::Ownership => Options::draw_owned(&rng),
+        };
         let options = if script.is_calm { drawn.calm() } else { drawn };
         let world = World::new(options, script, rng);
-        supervisor::supervise(&world).await;
+        match script.mode {
+            Mode::Claims => supervisor::supervise(&world).await,
+            Mode::Ownership => fleet::supervise(&world).await,
+        }
         let balance = world.ledger.balance();
         let (violations, coverage, trace_hash, trace) = world.close_books();
         Report { seed, options: format!("{options:?}"), violations, balance, coverage, trace_hash, trace }

@@ -31,15 +31,25 @@ fn deliberate_bugs_are_absent_from_this_build() {
 
 #[cfg(pillarbox_mutant)]
 mod mutants {
+    use pillarbox::store::Mode;
     use pillarbox::{Mutant, switch_on};
 
     use super::*;
 
-    /// The first violation that the simulation finds with `mutant` switched on.
+    /// The first violation that the simulation of rows that are claimed finds with `mutant` switched on.
     fn caught(mutant: Mutant) -> String {
+        caught_in(mutant, Script::default())
+    }
+
+    /// The first violation that the simulation of partitions that are owned finds with `mutant` switched on.
+    fn caught_among_owners(mutant: Mutant) -> String {
+        caught_in(mutant, Script { mode: Mode::Ownership, ..Script::default() })
+    }
+
+    fn caught_in(mutant: Mutant, script: Script) -> String {
         switch_on(Some(mutant));
         let found = (0..SEEDS).find_map(|seed| {
-            let report = sim::run(seed, Script::default());
+            let report = sim::run(seed, script);
             let violation = report.violations.first().cloned();
             violation.map(|violation| format!("seed {seed}: {violation}"))
         });
@@ -52,7 +62,9 @@ mod mutants {
     fn without_a_deliberate_bug_nothing_is_caught() {
         for seed in 0..300 {
             let report = sim::run(seed, Script::default());
+            assert!(report.violations.is_empty(), "{report}");
 
+            let report = sim::run(seed, Script { mode: Mode::Ownership, ..Script::default() });
             assert!(report.violations.is_empty(), "{report}");
         }
     }
@@ -103,5 +115,95 @@ mod mutants {
     #[test]
     fn attempts_written_for_a_whole_batch_are_caught() {
         assert!(caught(Mutant::AttemptsForWholeBatch).contains("attempts"));
+    }
+
+    /// O5
+    #[test]
+    fn missing_epoch_check_is_caught() {
+        assert!(caught_among_owners(Mutant::NoEpochCheck).contains("without the lease"));
+    }
+
+    /// O5, D8
+    #[test]
+    fn hand_over_without_drain_is_caught() {
+        assert!(caught_among_owners(Mutant::HandOverWithoutDrain).contains("was given back while"));
+    }
+
+    /// O5
+    #[test]
+    fn heartbeat_on_the_delivery_task_is_caught() {
+        assert!(caught_among_owners(Mutant::HeartbeatOnTheDeliveryTask).contains("cut off without a reason"));
+    }
+
+    /// O1, O3
+    #[test]
+    fn order_by_id_across_instances_is_caught() {
+        let violation = caught_among_owners(Mutant::OrderByIdAcrossInstances);
+
+        assert!(violation.contains("overtakes") || violation.contains("in a wrong partition"), "{violation}");
+    }
+
+    /// O2
+    #[test]
+    fn retry_that_lets_a_later_event_pass_is_caught() {
+        assert!(caught_among_owners(Mutant::RetryLetsALaterEventPass).contains("overtakes"));
+    }
+
+    /// No loss
+    #[test]
+    fn skipped_late_commit_is_caught() {
+        assert!(caught_among_owners(Mutant::LateCommitSkipped).contains("below the floor"));
+    }
+
+    /// No loss
+    #[test]
+    fn floor_by_the_oldest_identity_is_caught() {
+        assert!(caught_among_owners(Mutant::FloorByXmin).contains("below the floor"));
+    }
+
+    /// No loss; before it is found by the floor, order may be lost by it.
+    #[test]
+    fn floor_by_the_youngest_identity_is_caught() {
+        let violation = caught_among_owners(Mutant::FloorByXmax);
+
+        assert!(violation.contains("below the floor") || violation.contains("overtakes"), "{violation}");
+    }
+
+    /// No loss
+    #[test]
+    fn replay_below_the_floor_is_caught() {
+        assert!(caught_among_owners(Mutant::ReplayBelowTheFloor).contains("below the floor"));
+    }
+
+    /// O2, O6: what waits in memory holds the floor, or leaves no room for others.
+    #[test]
+    fn blocked_key_that_holds_the_floor_is_caught() {
+        let violation = caught_among_owners(Mutant::BlockedKeyHoldsTheFloor);
+
+        assert!(violation.contains("the floor of") || violation.contains("still pend"), "{violation}");
+    }
+
+    /// O3, O5
+    #[test]
+    fn hot_path_past_the_owner_is_caught() {
+        assert!(caught_among_owners(Mutant::HotPathPastTheOwner).contains("does not own"));
+    }
+
+    /// O5
+    #[test]
+    fn stale_death_after_a_take_over_is_caught() {
+        assert!(caught_among_owners(Mutant::StaleDeadAfterTakeOver).contains("without the lease"));
+    }
+
+    /// D11
+    #[test]
+    fn poison_that_takes_its_neighbours_along_is_caught() {
+        assert!(caught_among_owners(Mutant::PoisonTakesNeighboursAlong).contains("starts"));
+    }
+
+    /// O6
+    #[test]
+    fn park_forgotten_on_restart_is_caught() {
+        assert!(caught_among_owners(Mutant::ParkForgottenOnRestart).contains("is parked"));
     }
 }

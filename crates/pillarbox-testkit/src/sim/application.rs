@@ -6,6 +6,7 @@ use std::time::Duration;
 use pillarbox::store::CommitError;
 use pillarbox::{Event, MemoryStore, Outbox, Tx, WriteError};
 
+use super::options::Order;
 use super::process::Process;
 use super::rng::Rng;
 use crate::faulty::FaultyStore;
@@ -219,6 +220,7 @@ impl Writer {
         let is_written = receipt.is_ok();
         self.pause().await;
         let ending = ending(tx.commit(), is_written);
+        self.process.world.note_commits();
         if let Ok(receipt) = receipt
             && self.rng.chance(500)
         {
@@ -259,10 +261,24 @@ impl Writer {
             world.poisoned();
         }
         let id = format!("{}-{}", kind.name(), world.next_event());
-        world.ledger.written(&id, None);
+        let key = world.options.owned.and_then(|owned| self.key(owned.keys));
+        world.ledger.written(&id, key.as_deref());
+        if kind == Kind::Stray && world.order() == Order::Release {
+            // It is dead as soon as it is read, and never delivered.
+            world.ledger.is_through(&id);
+        }
         let event = Event::builder(kind.name()).id(id).occurred_at(NOON).json_text("{}");
+        let event = match key {
+            Some(key) => event.key(key),
+            None => event,
+        };
         let event = if self.rng.chance(100) { event.deliver_after(self.rng.millis(0, 5_000)) } else { event };
         event.build().expect("the event is valid")
+    }
+
+    /// One of so many keys, or none.
+    fn key(&self, keys: u64) -> Option<String> {
+        self.rng.chance(800).then(|| format!("customer-{}", self.rng.below(keys)))
     }
 
     fn ended(&self, ids: &[String], ending: Ending) {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pillarbox::{Clock, Outbox, Retry, Runtime, Target};
+use pillarbox::store::{Floor, Mode};
+use pillarbox::{Clock, DeadHead, Outbox, Retry, Runtime, Target};
 
 use super::application::{Kind, SimStore, Writer};
 use super::cold_queue::ColdQueue;
 use super::line::SimLine;
-use super::options::Settings;
+use super::options::{Order, Settings};
 use super::process::{Mortals, Process};
 use super::receivers::Receivers;
 use super::rng::Rng;
@@ -28,10 +29,14 @@ impl Instance {
     /// Starts an incarnation that dies at poll number `dies_at` of its tasks.
     pub(super) fn start(world: &Arc<World>, number: u32, name: Option<&'static str>, dies_at: u64) -> Self {
         let rng = world.rng.fork();
-        let settings = Settings::draw(&rng, name);
+        let settings = match world.options.owned {
+            Some(_) => Settings::draw_owned(&rng, name),
+            None => Settings::draw(&rng, name),
+        };
         world.note(format_args!("process {number} starts, dies at poll {dies_at}: {settings:?}"));
         let process = Process::new(world, number, dies_at);
-        let line = SimLine { world: world.clone(), process: number, rng: rng.fork() };
+        let caller = Arc::downgrade(&process);
+        let line = SimLine { world: world.clone(), process: number, caller, rng: rng.fork() };
         let store = FaultyStore::new(world.db.clone(), Arc::new(line));
         process.holds(store.cutter());
         let outbox = start_outbox(store, &process, &settings, &rng);
@@ -52,7 +57,8 @@ impl Instance {
         let (world, outbox) = (&self.process.world, self.outbox.clone());
         world.note(format_args!("process {} closes", self.process.number));
         self.process.is_closing.store(true, Ordering::Relaxed);
-        let is_at_work = !world.model().held_by(self.process.number).is_empty();
+        let is_at_work = !world.model().held_by(self.process.number).is_empty()
+            || world.tenancy().is_delivering(self.process.number);
         world.cover("closes in the middle of work", u64::from(is_at_work));
         let begun = world.clock.now();
         let closed = self.process.run(async move { outbox.close().await });
@@ -78,6 +84,14 @@ impl Instance {
         world.cover("ghosts prevented by the read-back", counts.hot_missing);
         world.cover("hot overflow", counts.hot_dropped);
         world.cover("lost leases", counts.lost_leases);
+        if counts.below_floor + counts.misplaced > 0 {
+            world.violation(format!("events below the floor or in a wrong partition: {counts:?}"));
+        }
+    }
+
+    /// How far it has come in the partitions that it reads.
+    pub(super) fn floors(&self) -> Vec<Floor> {
+        self.outbox.partitions()
     }
 }
 
@@ -107,6 +121,18 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
         .drain_timeout(settings.drain_timeout)
         .max_starts(options.max_starts)
         .retry(Retry::exponential().initial(settings.first_retry).max_attempts(options.max_attempts));
+    if let Some((owned, beats)) = options.owned.zip(settings.beats.as_ref()) {
+        builder = builder
+            .heartbeat_every(beats.every)
+            .silent_after(beats.silent_after)
+            .rebalance_every(beats.rebalance_every);
+        builder = match owned.order {
+            Order::None => builder.mode(Mode::Ownership),
+            Order::GoOn => builder.ordered().stop_on_first_failure(false),
+            Order::Release => builder.ordered(),
+            Order::Park => builder.ordered().on_dead_head(DeadHead::Park),
+        };
+    }
     if let Some(name) = settings.name {
         builder = builder.name(name);
     }

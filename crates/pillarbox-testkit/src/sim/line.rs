@@ -1,13 +1,17 @@
 //! The line from a simulated process to the database: its faults, and what is seen on it.
 
-use std::sync::Arc;
+mod owned;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pillarbox::Clock;
 use pillarbox::store::{Batch, LONGEST_LEASE, Outcome, Settlement, Take};
+use pillarbox::{Clock, Schedule};
 
 use super::application::Kind;
 use super::model::{Settled, fault_in_death};
+use super::process::Process;
 use super::rng::Rng;
 use super::world::World;
 use crate::faulty::{Call, Effect, Fault, Faults, Then};
@@ -17,6 +21,8 @@ use crate::ledger::Cause;
 pub(super) struct SimLine {
     pub(super) world: Arc<World>,
     pub(super) process: u32,
+    /// The process, to be told when a call of it will never answer.
+    pub(super) caller: Weak<Process>,
     pub(super) rng: Rng,
 }
 
@@ -39,11 +45,17 @@ impl Faults for SimLine {
                 40..85 => Then::FailAfter,
                 85..98 if matches!(call, Call::Settle | Call::Renew) => Then::Lock,
                 85..98 => Then::RollBack,
-                _ => Then::Hang,
+                _ if self.world.options.has_silence => Then::Hang,
+                _ => Then::FailBefore,
             }
         };
+        if let Some(process) = self.caller.upgrade().filter(|_| then == Then::Hang) {
+            process.is_silenced.store(true, Ordering::Relaxed);
+        }
         self.cover(call, then);
-        Fault { before: self.rng.dawdle(), then, after: self.rng.dawdle() }
+        let (before, after) = (self.rng.dawdle(), self.rng.dawdle());
+        self.world.note_call(before + after);
+        Fault { before, then, after }
     }
 
     fn took_effect(&self, effect: Effect<'_>) {
@@ -77,9 +89,11 @@ impl Faults for SimLine {
                 for event in events {
                     world.note(format_args!("{} inserts {}", self.process, event.id()));
                     world.model().inserted(self.process, event, birth, now);
+                    world.ledger.inserted(event.id(), event.schedule() != Schedule::Now);
                 }
             }
             Effect::Unsettled(settlements) => self.unsettled(settlements),
+            effect => self.owned(&effect),
         }
     }
 }
@@ -105,18 +119,27 @@ impl SimLine {
 
     fn settled(&self, settlement: &Settlement, lost: Option<bool>) {
         let world = &self.world;
-        let noted = world.model().settled(settlement, lost, world.clock.wall());
+        let epoch_of = |partition| world.tenancy().epoch_of(partition);
+        let noted = world.model().settled(settlement, lost, world.clock.wall(), epoch_of);
         let id = match noted {
-            Ok(Settled::Stale) => return world.cover("stale outcomes refused", 1),
+            Ok(Settled::Stale) => return self.refused(settlement),
             Ok(Settled::Applied(id)) => id,
             Err(fault) => return world.violation(fault),
         };
         let Settlement { lease, outcome } = settlement;
         world.note(format_args!("{} settles {id} {outcome:?}", self.process));
+        if let Some((partition, _)) = lease.token.partition() {
+            world.tenancy().settled(self.process, partition, &id, *outcome == Outcome::Done);
+        }
         match outcome {
             Outcome::Done => world.ledger.done(&id),
             Outcome::Dead { spent, .. } | Outcome::Parked { spent, .. } => {
                 world.ledger.dead(&id, true);
+                let parked = world.ledger.key_of(&id).filter(|_| matches!(outcome, Outcome::Parked { .. }));
+                world.cover("keys parked", u64::from(parked.is_some()));
+                if let Some(key) = parked {
+                    world.parked().entry(key).or_insert_with(|| id.clone());
+                }
                 let is_by_starts = !spent && Kind::of(&id) != Kind::Stray;
                 world.cover("dead by starts", u64::from(is_by_starts));
                 if let Some(fault) = fault_in_death(Kind::of(&id), *lease, *spent, &world.options) {
@@ -124,11 +147,21 @@ impl SimLine {
                 }
             }
             Outcome::Released => world.cover("releases", 1),
+            Outcome::Aside { until: None, .. } => world.cover("events aside behind their key", 1),
             Outcome::Retry { .. } | Outcome::Aside { .. } => {}
         }
         let failures = world.ledger.failures(&id);
         if outcome.spends() && lease.attempts >= failures {
             world.violation(format!("{id} spent attempt {} with {failures} failures", lease.attempts + 1));
+        }
+    }
+
+    fn refused(&self, Settlement { lease, outcome }: &Settlement) {
+        self.world.cover("stale outcomes refused", 1);
+        if let Some((partition, epoch)) = lease.token.partition() {
+            self.world.note(format_args!("{} may not settle {} {outcome:?}", self.process, lease.seq));
+            let is_former = self.world.tenancy().epoch_of(partition) != epoch;
+            self.world.cover("stale outcomes of former owners refused", u64::from(is_former));
         }
     }
 
@@ -159,6 +192,15 @@ impl SimLine {
             (Call::ReadBack, _) => "read-backs failed",
             (Call::Renew, _) => "renewals failed",
             (Call::Insert, _) => "inserts failed",
+            (Call::Join, _) => "joins failed",
+            (Call::Beat, Then::FailAfter) => "heartbeats lost applied",
+            (Call::Beat, _) => "heartbeats lost unapplied",
+            (Call::Acquire, Then::FailAfter) => "acquisitions lost applied",
+            (Call::Release, Then::FailAfter) => "returns lost applied",
+            (Call::Release, _) => "returns lost unapplied",
+            (Call::Fetch | Call::Due | Call::AsideOf | Call::Below, _) => "reads failed",
+            (Call::Blocked, _) => "looks at blocked keys failed",
+            (Call::Start, _) => "starts failed",
             _ => "other calls failed",
         };
         self.world.note(format_args!("{} fault: {call:?} {then:?}", self.process));

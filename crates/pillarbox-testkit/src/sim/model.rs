@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pillarbox::store::{Birth, LONGEST_LEASE, Lease, Outcome, Owner, Settlement, Take, Taken, Token};
+use pillarbox::store::{
+    Birth, Epoch, Fetched, LONGEST_LEASE, Lease, Outcome, Owner, Settlement, Take, Taken, Token,
+};
 use pillarbox::{Event, Schedule, Timestamp};
 
 use super::Options;
@@ -25,6 +27,7 @@ struct Row {
     attempts: u32,
     starts: u32,
     is_settled: bool,
+    partition: u8,
 }
 
 struct Held {
@@ -55,7 +58,8 @@ impl Model {
             process,
         });
         let starts = u32::from(lease.is_some());
-        let row = Row { lease, due, available: due, attempts: 0, starts, is_settled: false };
+        let partition = event.partition();
+        let row = Row { lease, due, available: due, attempts: 0, starts, is_settled: false, partition };
         self.rows.insert(event.id().to_owned(), row);
     }
 
@@ -81,16 +85,51 @@ impl Model {
         fault.map_or(Ok(expired), |fault| Err(format!("{id} {fault}")))
     }
 
+    /// Notes that the owner of a partition has read an event; says what is wrong with it, if something is.
+    pub(super) fn read(&mut self, fetched: &Fetched, is_due: bool, now: Timestamp) -> Option<String> {
+        let (id, lease) = (&fetched.taken.event_id, fetched.taken.lease);
+        self.ids.insert(lease.seq, id.clone());
+        let Some(row) = self.rows.get(id) else { return Some(format!("{id} was read, but never inserted")) };
+        let (read, right) = ((lease.attempts, lease.starts), (row.attempts, row.starts));
+        if row.is_settled {
+            Some(format!("{id} was read after it was settled"))
+        } else if is_due && row.available > now {
+            Some(format!("{id} was read {:?} before its time", row.available.saturating_since(now)))
+        } else {
+            (read != right).then(|| format!("{id} has attempts and starts {read:?}, not {right:?}"))
+        }
+    }
+
+    /// Notes that a start was counted.
+    pub(super) fn started(&mut self, lease: &Lease) {
+        if let Some(row) = self.ids.get(&lease.seq).and_then(|id| self.rows.get_mut(id)) {
+            row.starts = lease.starts + 1;
+        }
+    }
+
+    /// The partition that an event was written to.
+    pub(super) fn partition_of(&self, event_id: &str) -> Option<u8> {
+        self.rows.get(event_id).map(|row| row.partition)
+    }
+
+    /// Events that are neither done nor dead; some of them may have been rolled back.
+    pub(super) fn unsettled(&self) -> Vec<String> {
+        self.rows.iter().filter(|(_, row)| !row.is_settled).map(|(id, _)| id.clone()).collect()
+    }
+
     pub(super) fn found(&mut self, seq: i64, event_id: &str) {
         self.ids.insert(seq, event_id.to_owned());
     }
 
     /// Notes an outcome; `lost` is what the store said about it, if it said it of this outcome alone.
+    ///
+    /// `epoch_of` is the epoch that a partition has now.
     pub(super) fn settled(
         &mut self,
         settlement: &Settlement,
         lost: Option<bool>,
         now: Timestamp,
+        epoch_of: impl Fn(u8) -> Epoch,
     ) -> Result<Settled, String> {
         let Settlement { lease, outcome } = settlement;
         let Some(id) = self.ids.get(&lease.seq) else {
@@ -102,8 +141,11 @@ impl Model {
         };
         let Some(row) = self.rows.get_mut(id) else { return Err(format!("{id} was never inserted")) };
         let is_counted = outcome.spends() && row.attempts != lease.attempts;
-        let holds = !row.is_settled && row.lease.as_ref().is_some_and(|held| held.token == lease.token);
-        let holds = holds && !is_counted;
+        let is_held = match lease.token.partition() {
+            None => row.lease.as_ref().is_some_and(|held| held.token == lease.token),
+            Some((partition, epoch)) => row.partition == partition && epoch_of(partition) == epoch,
+        };
+        let holds = !row.is_settled && is_held && !is_counted;
         match (holds, lost.unwrap_or(!holds)) {
             (false, true) => return Ok(Settled::Stale),
             (true, true) => return Err(format!("{id}: {outcome:?} was refused under a valid lease")),
@@ -142,7 +184,9 @@ impl Model {
 
     pub(super) fn replayed(&mut self, event_id: &str, now: Timestamp) {
         if let Some(row) = self.rows.get_mut(event_id) {
-            *row = Row { lease: None, due: now, available: now, attempts: 0, starts: 0, is_settled: false };
+            let (due, available) = (now, now);
+            let partition = row.partition;
+            *row = Row { lease: None, due, available, attempts: 0, starts: 0, is_settled: false, partition };
         }
     }
 
@@ -208,6 +252,7 @@ impl Row {
                 self.available = self.due;
             }
             Outcome::Aside { until, .. } => self.available = now.saturating_add(until.unwrap_or_default()),
+            Outcome::Released if lease.token.partition().is_some() => {}
             Outcome::Released => self.available = self.due,
         }
     }

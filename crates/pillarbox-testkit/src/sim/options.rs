@@ -22,6 +22,45 @@ pub(super) struct Options {
     pub(super) transactions: u64,
     pub(super) max_attempts: u32,
     pub(super) max_starts: u32,
+    /// Present where partitions are owned.
+    pub(super) owned: Option<Owned>,
+}
+
+/// What a seed decides besides where partitions are owned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owned {
+    pub(super) order: Order,
+    /// How many instances there are at most at the same time.
+    pub(super) instances: u64,
+    /// How often one comes, goes, dies or freezes before the faults end.
+    pub(super) changes: u64,
+    pub(super) keys: u64,
+    /// Whether an instance may stop for a while, as if its machine slept.
+    pub(super) has_freezes: bool,
+    /// Whether the database's clock may jump: leases end early by that, and order is not promised.
+    pub(super) has_jumps: bool,
+    /// Whether an operator replays, discards, skips and purges.
+    pub(super) has_operator: bool,
+}
+
+/// What is promised about the events of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Nothing.
+    None,
+    /// They run one by one.
+    GoOn,
+    /// They wait for one that failed until it is done or dead.
+    Release,
+    /// They wait for one that is dead until an operator frees the key.
+    Park,
+}
+
+impl Order {
+    /// Whether events wait for one of their key that failed.
+    pub(super) fn is_kept(self) -> bool {
+        matches!(self, Self::Release | Self::Park)
+    }
 }
 
 impl Options {
@@ -37,12 +76,36 @@ impl Options {
             transactions: rng.between(1, 5),
             max_attempts: 5,
             max_starts: rng.between(4, 5) as u32,
+            owned: None,
         }
+    }
+
+    /// A run in which partitions are owned.
+    pub(super) fn draw_owned(rng: &Rng) -> Self {
+        let drawn = Self::draw(rng);
+        let owned = Owned {
+            order: rng.pick(&[
+                Order::Release,
+                Order::Release,
+                Order::Park,
+                Order::Park,
+                Order::GoOn,
+                Order::None,
+            ]),
+            instances: rng.between(1, 5),
+            changes: rng.between(1, 6),
+            keys: rng.between(1, 6),
+            has_freezes: drawn.has_faults && rng.chance(500),
+            has_jumps: drawn.has_faults && rng.chance(150),
+            has_operator: rng.chance(500),
+        };
+        Self { owned: Some(owned), has_silence: drawn.has_faults && rng.chance(200), ..drawn }
     }
 
     /// The same run with nothing that goes wrong by chance.
     pub(super) fn calm(self) -> Self {
-        Self { has_faults: false, has_poison: false, has_silence: false, ..self }
+        let owned = self.owned.map(|owned| Owned { has_freezes: false, has_jumps: false, ..owned });
+        Self { has_faults: false, has_poison: false, has_silence: false, owned, ..self }
     }
 
     /// Whether processes die of nothing but poison.
@@ -67,6 +130,19 @@ pub(super) struct Settings {
     pub(super) first_retry: Duration,
     pub(super) poller_only: bool,
     pub(super) delete_done: bool,
+    /// Present where partitions are owned.
+    pub(super) beats: Option<Beats>,
+}
+
+/// The longest time from one heartbeat to the next.
+pub(super) const LONGEST_BEAT: Duration = Duration::from_millis(2_500);
+
+/// The times of a member.
+#[derive(Clone, Debug)]
+pub(super) struct Beats {
+    pub(super) every: Duration,
+    pub(super) silent_after: Duration,
+    pub(super) rebalance_every: Duration,
 }
 
 impl Settings {
@@ -91,6 +167,24 @@ impl Settings {
             ]),
             poller_only: rng.chance(150),
             delete_done: rng.chance(200),
+            beats: None,
         }
+    }
+
+    /// The settings of a member.
+    pub(super) fn draw_owned(rng: &Rng, name: Option<&'static str>) -> Self {
+        let drawn = Self::draw(rng, name);
+        let every = rng.millis(800, LONGEST_BEAT.as_millis() as u64);
+        let beats = Beats {
+            every,
+            silent_after: every * 2 + drawn.margin + rng.millis(0, 3_000),
+            rebalance_every: rng.millis(500, 5_000),
+        };
+        let delivery_timeout = rng.millis(1_000, 12_000);
+        let lease_for = delivery_timeout + drawn.margin + Duration::from_secs(1);
+        let poll_every = rng.millis(1_000, 5_000);
+        // A queue for one has its partitions read one by one.
+        let cold_queue = rng.pick(&[1, 8, 100, 1_000, 1_000, 1_000, 1_000, 1_000]);
+        Self { beats: Some(beats), delivery_timeout, lease_for, poll_every, cold_queue, ..drawn }
     }
 }

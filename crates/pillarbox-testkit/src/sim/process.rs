@@ -2,8 +2,8 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use pillarbox::{BoxFuture, Spawn};
 use tokio::sync::{oneshot, watch};
@@ -27,6 +27,10 @@ pub(super) struct Process {
     polls: AtomicU64,
     dies_at: u64,
     tasks: Mutex<Vec<AbortHandle>>,
+    /// Who wants to run on when it thaws; absent while it is not frozen.
+    frozen: Mutex<Option<Vec<Waker>>>,
+    /// Whether a call of it will never be answered.
+    pub(super) is_silenced: AtomicBool,
 }
 
 impl Process {
@@ -41,6 +45,8 @@ impl Process {
             polls: AtomicU64::new(0),
             dies_at,
             tasks: Mutex::default(),
+            frozen: Mutex::default(),
+            is_silenced: AtomicBool::new(false),
         })
     }
 
@@ -59,6 +65,25 @@ impl Process {
         let _ = self.is_alive.subscribe().wait_for(|alive| !alive).await;
     }
 
+    /// Stops all its tasks where they are; time goes on.
+    pub(super) fn freeze(&self) {
+        self.frozen().get_or_insert_default();
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen().is_some()
+    }
+
+    /// Lets its tasks go on.
+    pub(super) fn thaw(&self) {
+        let wakers = self.frozen().take();
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    fn frozen(&self) -> MutexGuard<'_, Option<Vec<Waker>>> {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Dies: the store is cut first, then the tasks are dropped, so that no destructor reaches the store.
     pub(super) fn kill(&self, why: &'static str) {
         if !self.is_alive.send_replace(false) {
@@ -70,7 +95,8 @@ impl Process {
         let polls = self.polls.load(Ordering::Relaxed);
         self.world.note(format_args!("process {} dies at poll {polls}: {why}", self.number));
         self.world.cover(why, 1);
-        for event_id in self.world.model().unrecorded_by(self.number) {
+        let unrecorded = self.world.tenancy().died(self.number);
+        for event_id in self.world.model().unrecorded_by(self.number).into_iter().chain(unrecorded) {
             self.world.ledger.explain(&event_id, Cause::Crash);
         }
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -121,8 +147,12 @@ impl Future for Mortal {
         if !self.process.is_alive() {
             return Poll::Pending;
         }
+        if let Some(frozen) = &mut *self.process.frozen() {
+            frozen.push(context.waker().clone());
+            return Poll::Pending;
+        }
         let polls = self.process.polls.fetch_add(1, Ordering::Relaxed) + 1;
-        if polls == self.process.dies_at {
+        if polls == self.process.dies_at && !self.process.world.is_quiet.load(Ordering::Relaxed) {
             self.process.kill("death");
             return Poll::Pending;
         }

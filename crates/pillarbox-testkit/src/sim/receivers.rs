@@ -8,6 +8,7 @@ use pillarbox::store::Administration;
 use pillarbox::{BoxFuture, Clock, Delivery, Listener, ListenerError, Run, Sink, SinkError};
 
 use super::application::Kind;
+use super::options::Order;
 use super::process::Process;
 use super::rng::Rng;
 use crate::ledger::Cause;
@@ -31,12 +32,15 @@ impl Receivers {
         if !is_there {
             world.violation(format!("{id} was delivered, but its row is not in the table"));
         }
+        let number = world.delivery_begins(number, id);
         if delivery.attempt() > world.options.max_attempts {
             world.violation(format!("{id} was delivered in attempt {}", delivery.attempt()));
         }
         Work {
             receivers: self.clone(),
             id: id.to_owned(),
+            number,
+            attempt: delivery.attempt(),
             call,
             since: world.clock.now(),
             effect: false,
@@ -55,6 +59,9 @@ impl Receivers {
 struct Work {
     receivers: Receivers,
     id: String,
+    /// Its number, where partitions are owned.
+    number: Option<u64>,
+    attempt: u32,
     /// How many deliveries of this event began before.
     call: u64,
     since: Duration,
@@ -68,7 +75,10 @@ impl Work {
         let process = &self.receivers.process;
         self.effect = true;
         process.world.ledger.delivered(&self.id, true);
-        process.world.model().delivered(&self.id, process.number);
+        match self.number {
+            Some(number) => process.world.delivery_takes_effect(number, &self.id),
+            None => process.world.model().delivered(&self.id, process.number),
+        }
     }
 
     fn succeed(mut self) {
@@ -78,7 +88,12 @@ impl Work {
 
     fn fail(mut self) {
         self.ended = true;
-        self.receivers.process.world.ledger.failed(&self.id);
+        let world = &self.receivers.process.world;
+        world.ledger.failed(&self.id);
+        let is_last = Kind::of(&self.id) == Kind::Refused || self.attempt >= world.options.max_attempts;
+        if is_last && world.order() == Order::Release {
+            world.ledger.is_through(&self.id);
+        }
     }
 
     /// It ends with nothing said about success or failure.
@@ -98,10 +113,13 @@ impl Drop for Work {
     /// Dropped before its end: by death, by the time limit, or by the drain timeout.
     fn drop(&mut self) {
         let process = &self.receivers.process;
+        let world = &process.world;
+        if let Some(number) = self.number {
+            world.tenancy().ended(number);
+        }
         if self.ended || !process.is_alive() {
             return;
         }
-        let world = &process.world;
         let is_late = world.clock.now().saturating_sub(self.since) >= self.receivers.time_limit;
         let is_closing = process.is_closing.load(Ordering::Relaxed);
         let cause = if is_late { Cause::TimedOut } else { Cause::CutOff };
@@ -109,6 +127,8 @@ impl Drop for Work {
         world.cover(if is_late { "time-outs" } else { "drain cut-offs" }, 1);
         if is_late {
             world.ledger.failed(&self.id);
+        } else if !is_closing && self.number.is_some() && world.options.has_faults {
+            world.cover("cut off when the lease ended", 1);
         } else if !is_closing {
             world.violation(format!("{} was cut off without a reason", self.id));
         }

@@ -25,12 +25,7 @@ pub(super) async fn supervise(world: &Arc<World>) {
     supervisor.drain().await;
     supervisor.close_in_the_middle().await;
     supervisor.drain().await;
-    supervisor.check_rows().await;
-    let balance = world.ledger.balance();
-    world.cover("duplicates with a cause", balance.duplicates);
-    if !balance.is_even() {
-        world.violation(format!("the ledger does not balance:\n{balance}"));
-    }
+    check_books(world).await;
 }
 
 struct Supervisor {
@@ -167,37 +162,6 @@ impl Supervisor {
     async fn pending(&self) -> u64 {
         self.world.db.stats().await.map_or(u64::MAX, |stats| stats.pending())
     }
-
-    /// Nothing committed is lost, nothing rolled back is there, and the counts are right.
-    async fn check_rows(&self) {
-        let world = &self.world;
-        for id in world.ledger.events() {
-            let row = world.db.find(&id).await.ok().flatten();
-            let ending = world.ledger.ending(&id);
-            if ending == Some(Ending::Unknown) {
-                let is_there = row.is_some() || world.ledger.is_done(&id);
-                world.cover(if is_there { "unknown and committed" } else { "unknown and rolled back" }, 1);
-            }
-            match (&row, ending) {
-                (None, Some(Ending::Committed)) if !world.ledger.is_done(&id) => {
-                    world.violation(format!("{id} was committed and is gone"))
-                }
-                (Some(_), Some(Ending::RolledBack)) => {
-                    world.violation(format!("{id} was rolled back and is there"));
-                }
-                (Some(row), _) => {
-                    world.ledger.ended(&id, Ending::Committed);
-                    let counts = (row.attempts, row.starts);
-                    if world.model().counts(&id) != Some(counts) {
-                        world.violation(format!("{id} ends with attempts and starts {counts:?}"));
-                    }
-                }
-                (None, Some(Ending::Committed)) => {}
-                (None, _) if world.ledger.is_done(&id) => world.ledger.ended(&id, Ending::Committed),
-                (None, _) => world.ledger.ended(&id, Ending::RolledBack),
-            }
-        }
-    }
 }
 
 /// Clocks jump, and operators replay.
@@ -231,5 +195,46 @@ async fn replay(world: &World) {
         world.model().replayed(&row.event_id, world.clock.wall());
         // The memory store cannot fail.
         let _ = world.db.replay(&Selection::Ids(vec![row.event_id])).await;
+    }
+}
+
+/// Nothing is lost, falsely done, delivered for nothing or twice without a cause.
+pub(super) async fn check_books(world: &World) {
+    check_rows(world).await;
+    let balance = world.ledger.balance();
+    world.cover("duplicates with a cause", balance.duplicates);
+    if !balance.is_even() {
+        world.violation(format!("the ledger does not balance:\n{balance}"));
+    }
+}
+
+/// Nothing committed is lost, nothing rolled back is there, and the counts are right.
+async fn check_rows(world: &World) {
+    for id in world.ledger.events() {
+        let row = world.db.find(&id).await.ok().flatten();
+        let ending = world.ledger.ending(&id);
+        let is_over = world.ledger.is_done(&id) || world.discarded().contains(&id);
+        if ending == Some(Ending::Unknown) {
+            let is_there = row.is_some() || is_over;
+            world.cover(if is_there { "unknown and committed" } else { "unknown and rolled back" }, 1);
+        }
+        match (&row, ending) {
+            (None, Some(Ending::Committed)) if !is_over => {
+                world.violation(format!("{id} was committed and is gone"))
+            }
+            (Some(_), Some(Ending::RolledBack)) => {
+                world.violation(format!("{id} was rolled back and is there"));
+            }
+            (Some(row), _) => {
+                world.ledger.ended(&id, Ending::Committed);
+                let counts = (row.attempts, row.starts);
+                if world.model().counts(&id) != Some(counts) {
+                    world.violation(format!("{id} ends with attempts and starts {counts:?}"));
+                }
+            }
+            (None, Some(Ending::Committed)) => {}
+            (None, _) if is_over => world.ledger.ended(&id, Ending::Committed),
+            (None, _) => world.ledger.ended(&id, Ending::RolledBack),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What outlives the simulated processes: the clock, the database, the books.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,9 @@ use pillarbox::{BoxFuture, Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
 use super::model::Model;
+use super::options::LONGEST_BEAT;
 use super::rng::Rng;
+use super::tenancy::Tenancy;
 use super::{Options, Script};
 use crate::faulty::Then;
 use crate::ledger::Ledger;
@@ -24,14 +26,26 @@ pub(super) struct SimClock {
     begun: Instant,
     skew: AtomicI64,
     latest_skew: AtomicI64,
+    has_jumped: AtomicBool,
 }
 
 impl SimClock {
     fn new() -> Self {
-        Self { begun: Instant::now(), skew: AtomicI64::new(0), latest_skew: AtomicI64::new(0) }
+        Self {
+            begun: Instant::now(),
+            skew: AtomicI64::new(0),
+            latest_skew: AtomicI64::new(0),
+            has_jumped: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it has ever jumped.
+    pub(super) fn has_jumped(&self) -> bool {
+        self.has_jumped.load(Ordering::Relaxed)
     }
 
     pub(super) fn jump(&self, millis: i64) {
+        self.has_jumped.store(true, Ordering::Relaxed);
         let skew = self.skew.fetch_add(millis * 1_000, Ordering::Relaxed) + millis * 1_000;
         self.latest_skew.fetch_max(skew, Ordering::Relaxed);
     }
@@ -66,6 +80,16 @@ pub(super) struct World {
     pub(super) db: MemoryStore,
     pub(super) ledger: Ledger,
     pub(super) model: Mutex<Model>,
+    tenancy: Mutex<Tenancy>,
+    /// The dead event that each parked key is parked for.
+    parked: Mutex<BTreeMap<String, String>>,
+    /// Keys that were freed, and of which nothing has been delivered since.
+    resumed: Mutex<BTreeSet<String>>,
+    /// Dead events that operators have deleted.
+    discarded: Mutex<BTreeSet<String>>,
+    highest_commit: AtomicI64,
+    /// When the last call that was made among faults is over, in milliseconds.
+    calls_end: AtomicU64,
     /// Whether faults are injected at this time.
     pub(super) is_faulty: AtomicBool,
     /// Whether the part is over in which things go wrong.
@@ -74,6 +98,7 @@ pub(super) struct World {
     calls: Mutex<BTreeMap<String, u64>>,
     records: Mutex<Records>,
     events: AtomicU64,
+    deliveries: AtomicU64,
     poisons: AtomicU64,
     store_calls: AtomicU64,
 }
@@ -106,9 +131,16 @@ impl World {
             rng,
             ledger: Ledger::new(),
             model: Mutex::default(),
+            tenancy: Mutex::default(),
+            parked: Mutex::default(),
+            resumed: Mutex::default(),
+            discarded: Mutex::default(),
+            highest_commit: AtomicI64::new(0),
+            calls_end: AtomicU64::new(0),
             calls: Mutex::default(),
             records: Mutex::new(Records { trace, ..Records::default() }),
             events: AtomicU64::new(0),
+            deliveries: AtomicU64::new(0),
             poisons: AtomicU64::new(0),
             store_calls: AtomicU64::new(0),
         })
@@ -120,6 +152,11 @@ impl World {
 
     pub(super) fn next_event(&self) -> u64 {
         self.events.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The number of a delivery that begins.
+    pub(super) fn next_delivery(&self) -> u64 {
+        self.deliveries.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// What the script says about the next call to the store.
@@ -179,6 +216,44 @@ impl World {
         if times > 0 {
             *self.records().coverage.entry(what).or_default() += times;
         }
+    }
+
+    pub(super) fn tenancy(&self) -> MutexGuard<'_, Tenancy> {
+        self.tenancy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn parked(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn resumed_keys(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.resumed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn discarded(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.discarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The highest number that was committed so far.
+    pub(super) fn highest_commit(&self) -> i64 {
+        self.highest_commit.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_highest_commit(&self, seq: i64) {
+        self.highest_commit.fetch_max(seq, Ordering::Relaxed);
+    }
+
+    /// A call that is made among faults will take this time.
+    pub(super) fn note_call(&self, time: Duration) {
+        let end = (self.clock.now() + time).as_millis() as u64 + 1;
+        self.calls_end.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// Whether somebody may still suffer from a fault: a call is under way that was made among faults, or what it lost
+    /// has not been found out by a heartbeat.
+    pub(super) fn has_aftermath(&self) -> bool {
+        let end = Duration::from_millis(self.calls_end.load(Ordering::Relaxed));
+        self.clock.now() <= end + LONGEST_BEAT * 2
     }
 
     pub(super) fn model(&self) -> MutexGuard<'_, Model> {
