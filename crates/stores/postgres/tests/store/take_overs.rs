@@ -1,7 +1,7 @@
 //! Outcomes and acquisitions that meet, and what a heartbeat leaves behind.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pillarbox::partition_of;
 use pillarbox::store::{
@@ -26,8 +26,9 @@ fn dead() -> Outcome {
 async fn until_locked_out(stage: &PostgresStage) {
     let waits =
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'";
-    let mut connection = stage.connection().await;
+    let (mut connection, began) = (stage.connection().await, Instant::now());
     loop {
+        assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for a lock");
         let waiting = sqlx::query(waits).bind(&stage.schema).fetch_one(&mut connection).await.unwrap();
         if waiting.get::<i64, _>(0) > 0 {
             return;
@@ -126,7 +127,7 @@ pub(crate) async fn stopped_session_is_ended(stage: &PostgresStage) {
     stopped.execute(AssertSqlSafe(lock)).await.unwrap();
     assert_eq!(acquire(stage, &other, &[held.partition]).await, []);
 
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while acquire(stage, &other, &[held.partition]).await.is_empty() {
         assert!(began.elapsed() < Duration::from_secs(15), "the partition is still locked");
         tokio::time::sleep(Duration::from_millis(100)).await;
