@@ -24,6 +24,7 @@
 //! - [`SqliteStore`] is the store; [`SqliteOptions`] says how to open it.
 //! - [`SqliteTx`] is a transaction of its own; a `sqlx` transaction of yours will do as well.
 //! - [`migrations_sql`] is what [`migrate`](SqliteStore::migrate) does, for tools that run SQL themselves.
+//! - [`migrate_to`](SqliteStore::migrate_to) chooses between claims and owned partitions.
 //!
 //! Databases are kept in WAL mode, and every transaction of the store begins with `BEGIN IMMEDIATE`. Those of
 //! one process queue up in the order of their arrival; other processes are waited for up to

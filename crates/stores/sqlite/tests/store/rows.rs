@@ -95,6 +95,37 @@ async fn many_events_keep_their_order() {
     assert_eq!(taken, events);
 }
 
+/// W9: one event and many are written with their partitions, so that nobody has to adopt them.
+#[tokio::test]
+async fn written_rows_have_their_partitions() {
+    let orders = Orders::new();
+    let store = orders.store().await;
+    let events: Vec<Event> = (0..3).map(|n| order_placed(&format!("order-{n}"))).collect();
+
+    write(&store, &events[..1]).await;
+    write(&store, &events[1..]).await;
+
+    let select = "SELECT event_partition FROM outbox_event ORDER BY seq";
+    let partitions: Vec<Option<u8>> = sqlx::query_scalar(select).fetch_all(store.pool()).await.unwrap();
+    let expected: Vec<Option<u8>> = events.iter().map(|event| Some(event.partition())).collect();
+    assert_eq!(partitions, expected);
+}
+
+/// S2: a replayed event has no reason where it is taken by claims: nothing there waits for a key.
+#[tokio::test]
+async fn replayed_row_has_no_reason_in_claims() {
+    let orders = Orders::new();
+    let store = orders.store().await;
+    let event = order_placed("order-17");
+    write(&store, std::slice::from_ref(&event)).await;
+    let taken = claim(&store, 1).await;
+    settle(&store, &taken, Outcome::Dead { error: "never".into(), spent: true }).await;
+
+    store.replay(&Selection::Ids(vec![event.id().to_owned()])).await.unwrap();
+
+    assert_eq!(store.find(event.id()).await.unwrap().unwrap().reason, None);
+}
+
 /// V6: a repeated id in a later statement of one call takes back the earlier ones.
 #[tokio::test]
 async fn a_repeated_id_takes_back_the_whole_call() {
