@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Suite};
 use pillarbox_testkit::{
-    acceptance_trials, cancellation_trials, cluster_trials, conformance_trials, ownership_trials, trials,
+    acceptance_trials, cancellation_trials, chaos_trials, cluster_trials, conformance_trials, ownership_trials, trials,
 };
 
 use pooled::PooledStage;
@@ -218,11 +218,13 @@ macro_rules! store_trials {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = pillarbox_testkit::cluster::member::<PostgresStage>() {
+    let member = pillarbox_testkit::cluster::member::<PostgresStage>();
+    if let Some(code) = member.or_else(pillarbox_testkit::chaos::member::<PostgresStage>) {
         return code;
     }
     let mut suite = Suite::from_args();
     cluster_trials!(suite, servers::POSTGRES, PostgresStage);
+    chaos_trials!(suite, servers::POSTGRES, PostgresStage);
     for server in [servers::POSTGRES, servers::POSTGRES18] {
         conformance_trials!(suite, server, PostgresStage);
         ownership_trials!(suite, server, PostgresStage);

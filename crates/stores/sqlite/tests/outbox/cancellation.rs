@@ -132,7 +132,7 @@ async fn cancelled_commit_is_carried_through() {
         let (called, call) = tokio::sync::oneshot::channel();
         let mut tx = outbox.begin().await.unwrap();
         outbox.write(&mut tx, placed(&order)).await.unwrap();
-        tx.after_commit(move || drop(called.send(())));
+        tx.after_commit(move || called.send(()).unwrap());
         let before = outbox.counts().hot_enqueued;
         let committed = cut_after(polls, tx.commit()).await.is_some();
 
