@@ -33,7 +33,8 @@ use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Suite};
 use pillarbox_testkit::{
-    acceptance_trials, cancellation_trials, chaos_trials, cluster_trials, conformance_trials, ownership_trials, trials,
+    acceptance_trials, cancellation_trials, chaos_trials, cluster_trials, conformance_trials,
+    ownership_trials, trials,
 };
 
 use pooled::PooledStage;
