@@ -127,9 +127,8 @@ async fn write<S: Store>(store: S) {
     let mut orders = orders();
     loop {
         let pause = Duration::from_millis(random.next_u64() % 8);
-        match tokio::time::timeout(pause, orders.recv()).await {
-            Ok(None) => break,
-            Ok(Some(_)) | Err(_) => {}
+        if let Ok(None) = tokio::time::timeout(pause, orders.recv()).await {
+            break;
         }
         let chance = random.next_u64();
         let key = format!("order-{}", chance % KEYS);
