@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, Birth, CommitError, DoneRows, EventStore, Outcome, Owner, Settlement, Status, Take,
-    Token, TxStore,
+    Administration, Birth, CommitError, DoneRows, EventStore, Instance, Mode, Outcome, Owner, Ownership,
+    Settlement, Status, Take, Token, TxStore,
 };
 use pillarbox::{Delivery, Event, ListenerError, MemoryStore, Outbox, Retry};
 use pillarbox_testkit::faulty::{Call, Effect, Fault, Faults, FaultyStore, Then};
@@ -199,4 +199,58 @@ async fn repeated_release_does_not_hit_a_later_take() {
 
     assert_eq!(memory.stats().await.unwrap().pending(), 0);
     assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+const ALL: [u8; 256] = {
+    let mut all = [0; 256];
+    let mut number = 0;
+    while number < all.len() {
+        all[number] = number as u8;
+        number += 1;
+    }
+    all
+};
+
+fn relay(name: &str) -> Instance {
+    Instance {
+        owner: Owner::new(name, 1),
+        is_named: false,
+        mode: Mode::Ownership,
+        live_for: Duration::from_secs(30),
+    }
+}
+
+/// O5: an acquisition whose answer is lost has happened, and is found by repeating it, with nothing counted twice.
+#[tokio::test]
+async fn acquisition_whose_answer_is_lost_is_found_by_repeating_it() {
+    let memory = MemoryStore::new();
+    let lost = Fault { then: Then::FailAfter, ..Fault::NONE };
+    let store = FaultyStore::new(memory.clone(), Planned::new(Call::Acquire, lost));
+    let (relay, other) = (relay("relay-1"), relay("relay-2"));
+    store.join(&relay).await.unwrap();
+    memory.join(&other).await.unwrap();
+
+    store.acquire(&relay, &[7]).await.unwrap_err();
+
+    assert!(memory.acquire(&other, &[7]).await.unwrap().is_empty());
+    let [held] = store.acquire(&relay, &[7]).await.unwrap()[..] else { panic!("one partition") };
+    assert_eq!((held.partition, held.crashes), (7, 0));
+}
+
+/// D8, O5: partitions that an instance has acquired, and has not begun to read when it closes, are given back.
+#[tokio::test(start_paused = true)]
+async fn partitions_that_nobody_has_read_are_given_back() {
+    let runtime = paused::runtime(1);
+    let memory = MemoryStore::with_clock(runtime.clock.clone());
+    let away = Fault { then: Then::FailBefore, ..Fault::NONE };
+    let store = FaultyStore::new(memory.clone(), Planned::repeated(Call::Blocked, away, 1_000));
+    let outbox = Outbox::builder(store).runtime(runtime).ordered().start().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let other = relay("relay-2");
+    memory.join(&other).await.unwrap();
+    assert!(memory.acquire(&other, &ALL).await.unwrap().is_empty());
+
+    outbox.close().await;
+
+    assert_eq!(memory.acquire(&other, &ALL).await.unwrap().len(), ALL.len());
 }

@@ -108,4 +108,19 @@ mod tests {
         let given: Vec<_> = (0..4).filter_map(|_| tenure.next_partition()).collect();
         assert_eq!(given, [7, 30, 255, 7]);
     }
+
+    /// O5: what was queued before its partition was lost is not delivered after it was regained.
+    #[tokio::test]
+    async fn tenure_covers_the_epoch_that_is_held() {
+        let tenure = Tenure::new(Runtime::tokio());
+        let (before, now) = (Token::of_partition(7, Epoch(4)), Token::of_partition(7, Epoch(6)));
+        tenure.note(Floor { partition: 7, epoch: Epoch(6), floor: 0 });
+
+        assert!(tenure.covers(now));
+        assert!(!tenure.covers(before));
+        assert!(!tenure.covers(Token::of_partition(8, Epoch(6))));
+
+        tenure.forget(7);
+        assert!(!tenure.covers(now));
+    }
 }
