@@ -77,3 +77,12 @@ fn same_seed_gives_the_same_trace_of_a_fleet() {
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
     }
 }
+
+/// D8, O5: seeds that failed before a bug was mended: 106 delivered what had been queued before its partition was lost,
+/// the others did not give back what they had acquired as they closed.
+#[test]
+fn seeds_that_found_bugs_stay_well() {
+    for seed in [106, 617, 837] {
+        run(seed, FLEET);
+    }
+}
