@@ -156,7 +156,14 @@ impl Report {
         assert!(self.lost().is_empty(), "lost: {:?}", self.lost());
         assert!(self.ghosts().is_empty(), "ghosts: {:?}", self.ghosts());
         let wrong = self.out_of_order();
-        assert!(wrong.is_empty(), "out of order: {:?}", &wrong[..wrong.len().min(10)]);
+        if let Some((earlier, later)) = wrong.first() {
+            let (before, after) = (&self.lives[*earlier], &self.lives[*later]);
+            let disturbances = &self.disturbances;
+            panic!(
+                "{} out of order; {earlier}: {before:?} after {later}: {after:?}; disturbed: {disturbances:?}",
+                wrong.len()
+            );
+        }
         assert_eq!(self.repetitions().get(NO_CAUSE), None, "every repetition has a cause");
         assert!(self.lives.values().any(|life| life.committed.is_some()), "something was written");
     }
