@@ -17,13 +17,13 @@ mod report;
 
 use std::time::Duration;
 
-use pillarbox::store::{Administration, Ownership};
+use pillarbox::store::Ownership;
 use pillarbox::{Clock, Runtime, SystemClock};
 
 pub use process::member;
 pub use report::Report;
 
-use crate::cluster::{Cluster, Member, PATIENCE};
+use crate::cluster::{Cluster, Member, nothing_is_pending};
 
 use self::process::Role;
 
@@ -83,7 +83,7 @@ async fn disturb<C: Cluster>(stage: &C, relays: &mut Vec<Member>, report: &mut R
             let victim = relays.swap_remove(index);
             let pid = victim.number();
             report.disturbed(pid, "killed", SystemClock.now());
-            report.hear(pid, victim.kill_and_hear().await);
+            report.hear(pid, victim.kill().await);
         }
         1 => {
             let pid = relays[index].number();
@@ -114,15 +114,4 @@ async fn disturb<C: Cluster>(stage: &C, relays: &mut Vec<Member>, report: &mut R
 
 fn start<C: Cluster>(stage: &C, role: Role) -> Member {
     Member::launch(&mut process::program(&stage.address(), role))
-}
-
-/// Waits until every event is done or dead.
-async fn nothing_is_pending<C: Cluster>(stage: &C) {
-    let store = stage.store();
-    let settled = async {
-        while store.stats().await.unwrap().pending() > 0 {
-            SystemClock.sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, settled).await.expect("all events are settled");
 }

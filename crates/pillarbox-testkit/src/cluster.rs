@@ -22,7 +22,7 @@ use pillarbox::{Event, Outbox};
 
 pub use member::member;
 use member::{HANGS, Setting};
-pub(crate) use member::{Member, PATIENCE, orders, say};
+pub(crate) use member::{Member, orders, say};
 
 use crate::acceptance::Stage;
 
@@ -201,7 +201,7 @@ pub async fn older_namesake_without_losses_stops_too<C: Cluster>(stage: &C) {
 }
 
 /// Waits until every event is done or dead.
-async fn nothing_is_pending<C: Cluster>(stage: &C) {
+pub(crate) async fn nothing_is_pending<C: Cluster>(stage: &C) {
     let store = stage.store();
     let settled = async {
         while store.stats().await.unwrap().pending() > 0 {

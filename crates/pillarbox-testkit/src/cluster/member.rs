@@ -23,7 +23,7 @@ const SUPERSEDED: &str = "superseded";
 /// How long a member waits for a hint before it looks by itself.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A member that says nothing for so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a member may take over a delivery.
 #[derive(Clone, Copy, Debug)]
@@ -206,14 +206,8 @@ impl Member {
         writeln!(self.orders.as_mut().unwrap(), "answer").unwrap();
     }
 
-    /// SIGKILL.
-    pub(super) async fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
     /// SIGKILL; returns what it has said.
-    pub(crate) async fn kill_and_hear(mut self) -> Vec<String> {
+    pub(crate) async fn kill(mut self) -> Vec<String> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         let mut lines = Vec::new();
