@@ -69,23 +69,29 @@ fn insert_many(inner: &Inner, events: &[Event], birth: Option<&Birth>) -> Query 
         .bind(column(events, Event::event_type))
         .bind(column(events, Event::aggregate_type))
         .bind(column(events, Event::aggregate_id))
-        .bind(column(events, Event::tenant_id))
-        .bind(column(events, Event::key))
+        .bind(sparse(events, Event::tenant_id))
+        .bind(sparse(events, Event::key))
         .bind(column(&rows, |row| row.partition))
         .bind(column(&rows, |row| row.occurred_at))
-        .bind(column(&rows, |row| row.headers.as_deref()))
-        .bind(column(&rows, |row| row.context.as_deref()))
-        .bind(column(&rows, |row| row.json))
-        .bind(column(&rows, |row| row.bytes))
-        .bind(column(&rows, |row| row.due_at))
+        .bind(sparse(&rows, |row| row.headers.as_deref()))
+        .bind(sparse(&rows, |row| row.context.as_deref()))
+        .bind(sparse(&rows, |row| row.json))
+        .bind(sparse(&rows, |row| row.bytes))
+        .bind(sparse(&rows, |row| row.due_at))
         .bind(column(&rows, |row| row.due_in))
-        .bind(column(&rows, |row| row.lease_for))
+        .bind(sparse(&rows, |row| row.lease_for))
         .bind(birth.map(|birth| birth.owner.to_string()))
         .bind(birth.map(|birth| birth.token.0))
 }
 
 fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
+}
+
+/// A column that is often NULL: `None` if it is for all rows, which costs nobody anything.
+fn sparse<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> Option<T>) -> Option<Vec<Option<T>>> {
+    let is_needed = rows.iter().any(|row| value(row).is_some());
+    is_needed.then(|| column(rows, value))
 }
 
 /// What is bound of an event beside its names.
