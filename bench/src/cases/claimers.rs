@@ -30,6 +30,8 @@ const IDLE_FOR: Duration = Duration::from_millis(10);
 
 /// Events per second of so many processes, by us and by hand, in each round.
 type Rates = (usize, [Vec<f64>; 2]);
+const OURS: usize = 0;
+const BY_HAND: usize = 1;
 
 pub(crate) async fn measure<D: Server>(place: &D, scale: Scale) -> Result<Vec<Line>> {
     let (events, rounds) = (scale.pick(EVENTS, EVENTS_QUICK), scale.pick(ROUNDS, ROUNDS_QUICK));
@@ -53,21 +55,29 @@ pub(crate) async fn measure<D: Server>(place: &D, scale: Scale) -> Result<Vec<Li
 }
 
 fn lines<D: Database>(rates: Vec<Rates>) -> Vec<Line> {
-    let medians: Vec<(usize, [f64; 2])> = rates
-        .into_iter()
-        .map(|(processes, rates)| (processes, rates.map(|mut rates| median(&mut rates))))
-        .collect();
     let mut lines = Vec::new();
-    for (processes, [ours, by_hand]) in &medians {
-        lines.push(Line::new(D::NAME, format!("claimers/{processes}"), *ours, "events/s", *by_hand));
+    for (processes, [ours, by_hand]) in &rates {
+        let (mut ours, mut by_hand) = (ours.clone(), by_hand.clone());
+        let case = format!("claimers/{processes}");
+        lines.push(Line::new(D::NAME, case, median(&mut ours), "events/s", median(&mut by_hand)));
     }
-    if let [(one, alone), .., (all, together)] = &medians[..] {
-        let case = |name| format!("{name}/{all}-against-{one}");
-        let line = Line::new(D::NAME, case("claimers"), together[0], "events/s", alone[0]);
-        lines.push(line.goal(Goal::AtLeast(0.9)));
-        lines.push(Line::new(D::NAME, case("claimers-by-hand"), together[1], "events/s", alone[1]));
+    if let [(one, alone), .., (all, together)] = &rates[..] {
+        let line = |name: &str, kind: usize| {
+            let (together, alone) = typical_round(&together[kind], &alone[kind]);
+            Line::new(D::NAME, format!("{name}/{all}-against-{one}"), together, "events/s", alone)
+        };
+        lines.push(line("claimers", OURS).goal(Goal::AtLeast(0.9)));
+        lines.push(line("claimers-by-hand", BY_HAND));
     }
     lines
+}
+
+/// The rates of the round in which they have their median ratio. From one round to the next the machine may be half
+/// as fast, which moves both alike.
+fn typical_round(rates: &[f64], raw: &[f64]) -> (f64, f64) {
+    let mut rounds: Vec<(f64, f64)> = rates.iter().copied().zip(raw.iter().copied()).collect();
+    rounds.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+    rounds[rounds.len() / 2]
 }
 
 /// Events per second that `processes` processes come to together, with `events` pending. All are delivered and
