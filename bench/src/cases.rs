@@ -7,6 +7,13 @@ pub(crate) mod drain;
 pub(crate) mod held_snapshot;
 pub(crate) mod hot_latency;
 pub(crate) mod memory;
+pub(crate) mod owned_aside;
+pub(crate) mod owned_drain;
+pub(crate) mod owned_held_snapshot;
+pub(crate) mod owned_hot_key;
+pub(crate) mod owned_instances;
+pub(crate) mod owned_ordered;
+pub(crate) mod owned_wal;
 pub(crate) mod run_sink;
 pub(crate) mod wake_up;
 pub(crate) mod wal;
@@ -15,8 +22,9 @@ pub(crate) mod write;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use crate::database::{Database, Server};
+use crate::database::Server;
 use crate::measure::Scale;
+use crate::owned::Owned;
 use crate::report::Line;
 
 /// What is measured.
@@ -46,6 +54,20 @@ pub(crate) enum Case {
     RunSink,
     /// The resident set with 1 million pending events behind a blocked listener
     Memory,
+    /// 100,000 pending events, by the owner of their partitions
+    OwnedDrain,
+    /// The same in the order of 200 keys
+    OwnedOrdered,
+    /// Events of one key, in order
+    OwnedHotKey,
+    /// Draining in order beside keys that wait
+    OwnedAside,
+    /// 1 and 2 processes that own the partitions of one outbox
+    OwnedInstances,
+    /// Owners that read while another connection holds a snapshot open, and come and go
+    OwnedHeldSnapshot,
+    /// What owners write to the log, and how often they commit
+    OwnedWal,
 }
 
 impl Case {
@@ -56,7 +78,7 @@ impl Case {
 }
 
 /// The cases that need nothing but a database.
-pub(crate) async fn measure<D: Database>(case: Case, place: &D, scale: Scale) -> Result<Vec<Line>> {
+pub(crate) async fn measure<D: Owned>(case: Case, place: &D, scale: Scale) -> Result<Vec<Line>> {
     match case {
         Case::Write => write::measure(place, scale).await,
         Case::HotLatency => hot_latency::measure(place, scale).await,
@@ -65,17 +87,28 @@ pub(crate) async fn measure<D: Database>(case: Case, place: &D, scale: Scale) ->
         Case::DrainBacklog => backlog::measure(place, scale).await,
         Case::RunSink => run_sink::measure(place, scale).await,
         Case::Memory => memory::measure(place, scale).await,
+        Case::OwnedDrain => owned_drain::measure(place, scale).await,
+        Case::OwnedOrdered => owned_ordered::measure(place, scale).await,
+        Case::OwnedHotKey => owned_hot_key::measure(place, scale).await,
+        Case::OwnedAside => owned_aside::measure(place, scale).await,
         _ => bail!("there is no case `{}` for {}", case.name(), D::NAME),
     }
 }
 
 /// Those, and the cases that need a server.
-pub(crate) async fn measure_on_server<D: Server>(case: Case, place: &D, scale: Scale) -> Result<Vec<Line>> {
+pub(crate) async fn measure_on_server<D: Server + Owned>(
+    case: Case,
+    place: &D,
+    scale: Scale,
+) -> Result<Vec<Line>> {
     match case {
         Case::WriteTen => write::measure_ten(place, scale).await,
         Case::Claimers => claimers::measure(place, scale).await,
         Case::HeldSnapshot => held_snapshot::measure(place, scale).await,
         Case::Wal => wal::measure(place, scale).await,
+        Case::OwnedInstances => owned_instances::measure(place, scale).await,
+        Case::OwnedHeldSnapshot => owned_held_snapshot::measure(place, scale).await,
+        Case::OwnedWal => owned_wal::measure(place, scale).await,
         shared => measure(shared, place, scale).await,
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use anyhow::Result;
-use pillarbox::store::TxStore;
+use pillarbox::store::{Ownership, TxStore};
 use pillarbox::{Event, Store};
 use sqlx::{Pool, Transaction};
 
@@ -43,8 +43,25 @@ impl Address {
 /// What filled-in events are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
+    /// Pending, each with a key of its own.
     Pending,
+    /// Pending, with so many keys in turn.
+    Keys(usize),
+    /// Pending, all with this key.
+    Key(&'static str),
+    /// Done, each with a key of its own.
     Done,
+}
+
+impl Fill {
+    /// The key of the event with this number.
+    pub(crate) fn key(self, number: i64) -> String {
+        match self {
+            Self::Pending | Self::Done => format!("order-{number}"),
+            Self::Keys(keys) => format!("order-{}", number % keys as i64),
+            Self::Key(key) => key.to_owned(),
+        }
+    }
 }
 
 /// What the results of a database have to show, where databases differ.
@@ -52,6 +69,8 @@ pub(crate) struct Goals {
     pub(crate) write: Goal,
     pub(crate) drain: Goal,
     pub(crate) run_sink: Option<Goal>,
+    /// Draining by ownership, measured against draining by claims.
+    pub(crate) owned: Option<Goal>,
 }
 
 /// A place where databases of one kind are made, and how a careful engineer would use one by hand.
@@ -66,7 +85,7 @@ pub(crate) trait Database: Sized + Send + Sync + 'static {
     const GOALS: Goals;
 
     type Driver: sqlx::Database;
-    type Store: Store + TxStore<Connection = Connection<Self>> + Clone;
+    type Store: Store + TxStore<Connection = Connection<Self>> + Ownership + Clone;
 
     /// Makes a database with an empty outbox and an empty table `orders`; empties one of that name.
     fn create(&self, name: &str) -> impl Future<Output = Result<Address>> + Send;
@@ -120,7 +139,7 @@ pub(crate) trait Database: Sized + Send + Sync + 'static {
         claimed: &[Claimed],
     ) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Adds `count` events to the outbox, and leaves the database in order.
+    /// Adds `count` events to the outbox, up to 100,000 of them at once, and leaves the database in order.
     fn fill(address: &Address, count: usize, kind: Fill) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -135,6 +154,10 @@ pub(crate) trait Server: Database {
     /// How many events are done that were taken exactly once.
     fn taken_once(address: &Address) -> impl Future<Output = Result<u64>> + Send;
 
+    /// How many pages of the index of fresh events were touched so far, by whom ever, and how often it was searched;
+    /// `None` if the server does not say.
+    fn pages(address: &Address) -> impl Future<Output = Result<Option<Pages>>> + Send;
+
     /// Opens a transaction that sees the outbox as it is now, for as long as it lives.
     fn snapshot(address: &Address)
     -> impl Future<Output = Result<Transaction<'static, Self::Driver>>> + Send;
@@ -146,6 +169,13 @@ pub(crate) struct Meter {
     /// Bytes of the log that makes commits durable.
     pub(crate) log_bytes: u64,
     pub(crate) commits: u64,
+}
+
+/// Numbers that only grow.
+#[derive(Clone, Copy)]
+pub(crate) struct Pages {
+    pub(crate) touched: u64,
+    pub(crate) searches: u64,
 }
 
 impl fmt::Debug for Address {

@@ -4,12 +4,14 @@ mod cases;
 mod database;
 mod measure;
 mod mysql;
+mod owned;
 mod postgres;
 mod process;
 mod raw;
 mod report;
 mod server;
 mod sqlite;
+mod statements;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -119,6 +121,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
+    statements::listen()?;
     let runtime = Runtime::new()?;
     // As tasks, like the handlers of a service: `block_on` itself runs on a thread apart from the others.
     let result = match cli.command {

@@ -47,6 +47,14 @@ pub(crate) fn median(samples: &mut [f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
+/// The rates of the round in which they have their median ratio. From one round to the next the machine may be half
+/// as fast, which moves both alike.
+pub(crate) fn typical_round(rates: &[f64], raw: &[f64]) -> (f64, f64) {
+    let mut rounds: Vec<(f64, f64)> = rates.iter().copied().zip(raw.iter().copied()).collect();
+    rounds.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+    rounds.get(rounds.len() / 2).copied().unwrap_or((f64::NAN, f64::NAN))
+}
+
 /// A duration in microseconds.
 pub(crate) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
@@ -114,6 +122,11 @@ mod tests {
         assert_eq!(median(&mut samples), 50.0);
         assert_eq!(quantile(&mut samples, 0.99), 99.0);
         assert_eq!(quantile(&mut [7.0], 0.99), 7.0);
+    }
+
+    #[test]
+    fn a_typical_round_has_the_median_ratio() {
+        assert_eq!(typical_round(&[100.0, 30.0, 10.0], &[100.0, 10.0, 5.0]), (10.0, 5.0));
     }
 
     #[test]

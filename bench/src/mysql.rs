@@ -1,5 +1,7 @@
 //! MySQL and MariaDB: a database of its own for each outbox.
 
+mod owned;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -12,13 +14,15 @@ use sqlx::{
 };
 
 use crate::cases::{self, Case};
-use crate::database::{self, AGGREGATE, Address, Claimed, Database, EVENT, Fill, Goals, Meter, Server};
+use crate::database::{
+    self, AGGREGATE, Address, Claimed, Database, EVENT, Fill, Goals, Meter, Pages, Server,
+};
 use crate::measure::Scale;
 use crate::report::{Goal, Line};
 use crate::server::{self, Databases, portions};
 
 /// How many rows one statement fills in.
-const PORTION: usize = 20_000;
+const PORTION: usize = 100_000;
 /// How long connections may take to go away.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
@@ -56,10 +60,18 @@ impl Database for MySqlServer {
         Case::Wal,
         Case::RunSink,
         Case::Memory,
+        Case::OwnedDrain,
+        Case::OwnedOrdered,
+        Case::OwnedHotKey,
+        Case::OwnedAside,
+        Case::OwnedInstances,
+        Case::OwnedHeldSnapshot,
+        Case::OwnedWal,
     ];
     // How many times faster runs are depends on how fast the server lets us drain; that they are not slower than
     // draining is a goal everywhere.
-    const GOALS: Goals = Goals { write: Goal::AtMost(1.1), drain: Goal::AtLeast(0.7), run_sink: None };
+    const GOALS: Goals =
+        Goals { write: Goal::AtMost(1.1), drain: Goal::AtLeast(0.7), run_sink: None, owned: None };
 
     type Driver = MySql;
     type Store = MySqlStore;
@@ -163,8 +175,11 @@ impl Database for MySqlServer {
         let query = sqlx::query_scalar("SELECT coalesce(max(seq), 0) + 1 FROM outbox_event");
         let from: i64 = query.fetch_one(&pool).await?;
         for numbers in portions(from, count, PORTION)? {
-            let rows: Vec<(i64, u8)> =
-                numbers.map(|number| (number, partition_of(&format!("order-{number}")))).collect();
+            let row = |number| {
+                let key = kind.key(number);
+                (number, partition_of(&key), key)
+            };
+            let rows: Vec<(i64, u8, String)> = numbers.map(row).collect();
             sqlx::query(include_str!("mysql/fill.sql"))
                 .bind(kind == Fill::Done)
                 .bind(kind == Fill::Done)
@@ -250,6 +265,10 @@ impl Server for MySqlServer {
         let once: i64 = sqlx::query_scalar(database::TAKEN_ONCE).fetch_one(&pool).await?;
         pool.close().await;
         Ok(once.try_into()?)
+    }
+
+    async fn pages(_: &Address) -> Result<Option<Pages>> {
+        Ok(None)
     }
 
     async fn snapshot(address: &Address) -> Result<Transaction<'static, MySql>> {

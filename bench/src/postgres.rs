@@ -2,6 +2,7 @@
 
 mod hints;
 mod notify;
+mod owned;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,7 +14,9 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, QueryBuilder, Transaction};
 
 use crate::cases::{self, Case, wake_up, write};
-use crate::database::{self, AGGREGATE, Address, Claimed, Database, EVENT, Fill, Goals, Meter, Server};
+use crate::database::{
+    self, AGGREGATE, Address, Claimed, Database, EVENT, Fill, Goals, Meter, Pages, Server,
+};
 use crate::measure::Scale;
 use crate::report::{Goal, Line};
 use crate::server::{self, Databases, portions};
@@ -59,10 +62,22 @@ impl Database for PostgresServer {
         Case::Wal,
         Case::RunSink,
         Case::Memory,
+        Case::OwnedDrain,
+        Case::OwnedOrdered,
+        Case::OwnedHotKey,
+        Case::OwnedAside,
+        Case::OwnedInstances,
+        Case::OwnedHeldSnapshot,
+        Case::OwnedWal,
     ];
     // How many times faster runs are depends on how fast the server lets us drain; that they are not slower than
     // draining is a goal everywhere.
-    const GOALS: Goals = Goals { write: Goal::AtMost(1.1), drain: Goal::AtLeast(0.7), run_sink: None };
+    const GOALS: Goals = Goals {
+        write: Goal::AtMost(1.1),
+        drain: Goal::AtLeast(0.7),
+        run_sink: None,
+        owned: Some(Goal::AtLeast(2.5)),
+    };
 
     type Driver = Postgres;
     type Store = PostgresStore;
@@ -181,10 +196,11 @@ impl Database for PostgresServer {
         let query = sqlx::query_scalar("SELECT coalesce(max(seq), 0) + 1 FROM outbox_event");
         let from: i64 = query.fetch_one(&pool).await?;
         for numbers in portions(from, count, PORTION)? {
-            let partitions: Vec<i16> =
-                numbers.clone().map(|number| i16::from(partition_of(&format!("order-{number}")))).collect();
+            let keys: Vec<String> = numbers.clone().map(|number| kind.key(number)).collect();
+            let partitions: Vec<i16> = keys.iter().map(|key| i16::from(partition_of(key))).collect();
             sqlx::query(include_str!("postgres/fill.sql"))
                 .bind(numbers.collect::<Vec<i64>>())
+                .bind(keys)
                 .bind(partitions)
                 .bind(kind == Fill::Done)
                 .execute(&pool)
@@ -246,6 +262,14 @@ impl Server for PostgresServer {
         let once: i64 = sqlx::query_scalar(database::TAKEN_ONCE).fetch_one(&pool).await?;
         pool.close().await;
         Ok(once.try_into()?)
+    }
+
+    async fn pages(address: &Address) -> Result<Option<Pages>> {
+        let pool = Self::pool(address).await?;
+        let query = sqlx::query_as(include_str!("postgres/pages.sql"));
+        let (touched, searches): (i64, i64) = query.fetch_one(&pool).await?;
+        pool.close().await;
+        Ok(Some(Pages { touched: touched.try_into()?, searches: searches.try_into()? }))
     }
 
     async fn snapshot(address: &Address) -> Result<Transaction<'static, Postgres>> {

@@ -10,8 +10,9 @@ use clap::ValueEnum;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::cases::{claimers, memory, wake_up};
+use crate::cases::{claimers, memory, owned_instances, wake_up};
 use crate::database::{Address, Database};
+use crate::owned::Owned;
 
 /// How the other process learns where the outbox is; an argument would show a password to everyone.
 const ADDRESS: &str = "PILLARBOX_BENCH_ADDRESS";
@@ -29,19 +30,22 @@ pub(crate) enum Role {
     Claim,
     /// The same by hand.
     ClaimByHand,
+    /// Owns its share of the partitions, and prints how many events are done.
+    Own,
     /// Waits to be woken, and prints when its listener was called.
     Relay,
 }
 
 impl Role {
     /// Does what the role says, in the process that was started for it.
-    pub(crate) async fn play<D: Database>(self) -> Result<()> {
+    pub(crate) async fn play<D: Owned>(self) -> Result<()> {
         let address = Address::new(std::env::var(ADDRESS).context("this command is for the program itself")?);
         match self {
             Self::Hold => memory::hold::<D>(&address).await,
             Self::HoldByHand => memory::hold_by_hand::<D>(&address).await,
             Self::Claim => claimers::claim::<D>(&address).await,
             Self::ClaimByHand => claimers::claim_by_hand::<D>(&address).await,
+            Self::Own => owned_instances::own::<D>(&address).await,
             Self::Relay => wake_up::relay::<D>(&address).await,
         }
     }

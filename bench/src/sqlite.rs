@@ -1,10 +1,13 @@
 //! SQLite: a file for each outbox.
 
+mod owned;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use pillarbox::partition_of;
 use pillarbox_sqlite::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
@@ -16,9 +19,10 @@ use crate::database::{self, AGGREGATE, Address, Claimed, Database, EVENT, Fill, 
 use crate::measure::Scale;
 use crate::raw;
 use crate::report::{Goal, Line};
+use crate::server::portions;
 
 /// How many rows one transaction fills in.
-const PORTION: i64 = 250_000;
+const PORTION: usize = 250_000;
 /// How often the relay by hand looks for something new.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -48,9 +52,17 @@ impl Database for SqliteFiles {
         Case::DrainBacklog,
         Case::RunSink,
         Case::Memory,
+        Case::OwnedDrain,
+        Case::OwnedOrdered,
+        Case::OwnedHotKey,
+        Case::OwnedAside,
     ];
-    const GOALS: Goals =
-        Goals { write: Goal::AtMost(1.15), drain: Goal::AtLeast(0.6), run_sink: Some(Goal::AtLeast(10.0)) };
+    const GOALS: Goals = Goals {
+        write: Goal::AtMost(1.15),
+        drain: Goal::AtLeast(0.6),
+        run_sink: Some(Goal::AtLeast(10.0)),
+        owned: None,
+    };
 
     type Driver = Sqlite;
     type Store = SqliteStore;
@@ -152,17 +164,18 @@ impl Database for SqliteFiles {
     async fn fill(address: &Address, count: usize, kind: Fill) -> Result<()> {
         let pool = pool(address, SqliteSynchronous::Off).await?;
         let query = sqlx::query_scalar("SELECT coalesce(max(seq), 0) + 1 FROM outbox_event");
-        let mut from: i64 = query.fetch_one(&pool).await?;
-        let end = from + i64::try_from(count)?;
-        while from < end {
-            let to = end.min(from + PORTION);
+        let from: i64 = query.fetch_one(&pool).await?;
+        for numbers in portions(from, count, PORTION)? {
+            let row = |number| {
+                let key = kind.key(number);
+                (number, partition_of(&key), key)
+            };
+            let rows: Vec<(i64, u8, String)> = numbers.map(row).collect();
             sqlx::query(include_str!("sqlite/fill.sql"))
-                .bind(from)
-                .bind(to)
+                .bind(serde_json::to_string(&rows)?)
                 .bind(kind == Fill::Done)
                 .execute(&pool)
                 .await?;
-            from = to;
         }
         sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&pool).await?;
         pool.close().await;

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::drain::drainer;
 use crate::database::{Address, Database, Fill, Server};
-use crate::measure::{Deliveries, Scale, median};
+use crate::measure::{Deliveries, Scale, median, typical_round};
 use crate::process::{self, Process, Role};
 use crate::raw;
 use crate::report::{Goal, Line, grouped};
@@ -26,7 +26,7 @@ const WARM_UP: usize = 4;
 /// to claim, and with fewer left than this the claims of what is counted would lie before the start of the clock.
 const HELD: usize = 8 * 1_000;
 /// How long a claimer waits when it found nothing.
-const IDLE_FOR: Duration = Duration::from_millis(10);
+pub(crate) const IDLE_FOR: Duration = Duration::from_millis(10);
 
 /// Events per second of so many processes, by us and by hand, in each round.
 type Rates = (usize, [Vec<f64>; 2]);
@@ -72,14 +72,6 @@ fn lines<D: Database>(rates: Vec<Rates>) -> Vec<Line> {
     lines
 }
 
-/// The rates of the round in which they have their median ratio. From one round to the next the machine may be half
-/// as fast, which moves both alike.
-fn typical_round(rates: &[f64], raw: &[f64]) -> (f64, f64) {
-    let mut rounds: Vec<(f64, f64)> = rates.iter().copied().zip(raw.iter().copied()).collect();
-    rounds.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
-    rounds[rounds.len() / 2]
-}
-
 /// Events per second that `processes` processes come to together, with `events` pending. All are delivered and
 /// settled by exactly one of them.
 async fn rate_of<D: Server>(role: Role, processes: usize, address: &Address, events: usize) -> Result<f64> {
@@ -87,12 +79,26 @@ async fn rate_of<D: Server>(role: Role, processes: usize, address: &Address, eve
     for _ in 0..processes {
         claimers.push(Claimer::start::<D>(role, address).await?);
     }
+    let rate = rate_from(claimers, events, async { Ok(()) }).await?;
+    let once = D::taken_once(address).await?;
+    ensure!(once == events as u64, "only {once} of {events} events were taken by one process alone");
+    Ok(rate)
+}
+
+/// Events per second that these come to together, once they run and `begun` is through. All `events` are delivered
+/// once.
+pub(crate) async fn rate_from(
+    claimers: Vec<Claimer>,
+    events: usize,
+    begun: impl Future<Output = Result<()>>,
+) -> Result<f64> {
     let (counts, mut counted) = mpsc::unbounded_channel();
     let mut running = Vec::new();
     let (end, ended) = tokio::sync::watch::channel(false);
     for claimer in claimers {
         running.push(tokio::spawn(claimer.run(counts.clone(), ended.clone())));
     }
+    begun.await?;
     let mut done = 0;
     let mut reach = async |count: usize| {
         while done < count as u64 {
@@ -109,8 +115,6 @@ async fn rate_of<D: Server>(role: Role, processes: usize, address: &Address, eve
         total += claimer.await??;
     }
     ensure!(total == events as u64, "{total} deliveries of {events} events: some came twice");
-    let once = D::taken_once(address).await?;
-    ensure!(once == events as u64, "only {once} of {events} events were taken by one process alone");
     Ok((after - before) as f64 / (ended_at - begun_at).as_secs_f64())
 }
 
@@ -145,7 +149,8 @@ impl Claimer {
         self.process.end().await?.context("the claimer did not say how many events are done")
     }
 
-    async fn run(
+    /// Lets it begin, and passes on how many more events are done, until it is to end; says how many that were in all.
+    pub(crate) async fn run(
         mut self,
         counts: mpsc::UnboundedSender<Result<u64>>,
         mut ended: tokio::sync::watch::Receiver<bool>,

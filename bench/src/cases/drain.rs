@@ -62,10 +62,19 @@ impl Pair {
 
 /// How long the engine takes for the `events` that are pending.
 pub(crate) async fn by_us<D: Database>(address: &Address, events: usize) -> Result<Duration> {
+    by_us_with::<D>(address, events, |drainer| drainer).await
+}
+
+/// How long it takes with these options.
+pub(crate) async fn by_us_with<D: Database>(
+    address: &Address,
+    events: usize,
+    options: impl FnOnce(OutboxBuilder<D::Store>) -> OutboxBuilder<D::Store>,
+) -> Result<Duration> {
     let store = D::store(address).await?;
     let deliveries = Deliveries::default();
     let begun = Instant::now();
-    let outbox = drainer(store.clone(), &deliveries).start()?;
+    let outbox = options(drainer(store.clone(), &deliveries)).start()?;
     deliveries.reach(events).await?;
     let took = begun.elapsed();
     outbox.close().await;

@@ -1,6 +1,7 @@
 //! `held-snapshot`: draining at a steady rate while another connection holds a snapshot open, so that no dead row
 //! version can be removed.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -14,8 +15,8 @@ use crate::process::Role;
 use crate::report::{Line, grouped};
 
 /// A transaction with so many events, so often: 2,000 events per second.
-const EVENTS: usize = 20;
-const EVERY: Duration = Duration::from_millis(10);
+pub(crate) const EVENTS: usize = 20;
+pub(crate) const EVERY: Duration = Duration::from_millis(10);
 /// Rates are taken over so long, so many times.
 const MARK: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(2));
 const MARKS: (usize, usize) = (10, 5);
@@ -70,9 +71,10 @@ async fn steady<D: Server>(
         claimer.end().await?;
         anyhow::Ok(rates)
     });
+    let written = AtomicU64::new(0);
     let rates = tokio::select! {
         rates = &mut counting => rates??,
-        failed = write_on::<D>(&writer) => return Err(failed),
+        failed = write_on::<D>(&writer, &written) => return Err(failed),
     };
     if let Some(snapshot) = snapshot {
         snapshot.rollback().await?;
@@ -81,8 +83,8 @@ async fn steady<D: Server>(
     Ok(rates)
 }
 
-/// Writes events at the steady rate until it fails. What was late is made up for.
-async fn write_on<D: Server>(writer: &Outbox<D::Store>) -> anyhow::Error {
+/// Writes events at the steady rate until it fails, and counts those that are committed. What was late is made up for.
+pub(crate) async fn write_on<D: Server>(writer: &Outbox<D::Store>, written: &AtomicU64) -> anyhow::Error {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     for number in 0.. {
@@ -90,6 +92,7 @@ async fn write_on<D: Server>(writer: &Outbox<D::Store>) -> anyhow::Error {
         if let Err(error) = write::<D>(writer, number * EVENTS).await {
             return error;
         }
+        written.fetch_add(EVENTS as u64, Ordering::SeqCst);
     }
     unreachable!("there is always a next tick")
 }

@@ -16,7 +16,7 @@ SELECT
     'OrderPlaced',
     'Order',
     CONCAT('order-', filled.number),
-    CONCAT('order-', filled.number),
+    filled.event_key,
     filled.event_partition,
     CONCAT(
         '{"order":"order-',
@@ -27,6 +27,7 @@ FROM JSON_TABLE(
     ?,
     '$[*]' COLUMNS (
         number BIGINT PATH '$[0]',
-        event_partition SMALLINT PATH '$[1]'
+        event_partition SMALLINT PATH '$[1]',
+        event_key VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[2]'
     )
 ) AS filled

@@ -10,16 +10,16 @@ INSERT INTO outbox_event (
     payload
 )
 SELECT
-    CASE WHEN $3 THEN 1 ELSE 0 END,
-    CASE WHEN $3 THEN statement_timestamp() END,
+    CASE WHEN $4 THEN 1 ELSE 0 END,
+    CASE WHEN $4 THEN statement_timestamp() END,
     lpad(number::text, 26, '0'),
     'OrderPlaced',
     'Order',
     'order-' || number,
-    'order-' || number,
+    event_key,
     event_partition,
     format(
         '{"order":"order-%s","customer":"customer-4711","total":129900,"currency":"EUR","items":[{"sku":"A-17","count":2},{"sku":"B-4","count":1}]}',
         number
     )::json
-FROM unnest($1::bigint[], $2::smallint[]) AS filled (number, event_partition);
+FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS filled (number, event_key, event_partition);

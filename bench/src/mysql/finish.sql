@@ -1,0 +1,10 @@
+UPDATE outbox_partition AS lease
+STRAIGHT_JOIN outbox_event AS event FORCE INDEX (PRIMARY) ON event.event_partition = lease.event_partition
+SET
+    event.status = 1,
+    event.done_at = UTC_TIMESTAMP(6)
+WHERE lease.event_partition = ?
+    AND lease.owner = 'by hand'
+    AND lease.epoch = 1
+    AND event.status IN (0, 2)
+    AND event.seq IN (?)

@@ -1,0 +1,4 @@
+SELECT count(*)
+FROM outbox_partition
+WHERE owner IS NOT NULL
+GROUP BY owner, incarnation

@@ -1,0 +1,4 @@
+SELECT count(*)
+FROM outbox_partition
+WHERE owner_name IS NOT NULL
+GROUP BY owner_name, owner_incarnation;
