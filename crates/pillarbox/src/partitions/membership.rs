@@ -122,8 +122,9 @@ impl Membership {
         match self.store.beat(&self.instance, &floors).await {
             Ok(Pulse { is_replaced: true, .. }) => self.stop(Stopped::Superseded),
             Ok(pulse) => {
-                self.tenure.renew(began + self.instance.live_for);
+                // What is lost is let go first, or it would count as renewed until the reader hears of it.
                 self.compare(&pulse.held);
+                self.tenure.renew(began + self.instance.live_for);
                 // Who regains the database lets others record and renew first, and takes what has expired later.
                 let stands_back = std::mem::take(&mut self.course.after_outage);
                 if self.reader.is_some() && !stands_back && !self.shutdown.is_draining() {
@@ -244,6 +245,7 @@ impl Membership {
             Ok(()) => {
                 for floor in std::mem::take(&mut self.course.giving_back) {
                     self.held.remove(&floor.partition);
+                    self.tenure.let_go(floor.partition);
                 }
                 // Those who wait for these partitions wait for their next heartbeat, and events for nothing.
                 self.announcer.announce();
@@ -255,6 +257,7 @@ impl Membership {
     fn begin(&mut self, holding: Holding) {
         let is_draining = self.shutdown.is_draining();
         self.held.insert(holding.partition, Held { holding, is_draining });
+        self.tenure.hold(holding.partition, holding.epoch);
         if is_draining {
             // The reader begins nothing any more, so nobody else would give it back.
             let Holding { partition, epoch, floor, .. } = holding;
@@ -266,6 +269,7 @@ impl Membership {
 
     fn lose(&mut self, partition: u8) {
         self.held.remove(&partition);
+        self.tenure.let_go(partition);
         self.course.giving_back.retain(|floor| floor.partition != partition);
         self.tell(Message::Lose(partition));
     }
@@ -280,6 +284,7 @@ impl Membership {
     fn stop(&mut self, reason: Stopped) {
         tracing::error!(%reason, owner = %self.instance.owner, "this instance stops");
         for partition in std::mem::take(&mut self.held).into_keys() {
+            self.tenure.let_go(partition);
             self.tell(Message::Lose(partition));
         }
         self.shutdown.stop(reason);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::runtime::Runtime;
-use crate::store::{Floor, Token};
+use crate::store::{Epoch, Floor, Token};
 
 /// The partitions of this instance, for those who write, deliver and beat.
 pub(crate) struct Tenure {
@@ -17,6 +17,8 @@ pub(crate) struct Tenure {
 struct State {
     /// When the leases end at the earliest, by the local clock.
     until: Duration,
+    /// The partitions that are this instance's own.
+    held: BTreeMap<u8, Epoch>,
     /// How far each partition that is read has come.
     floors: BTreeMap<u8, Floor>,
     /// The partition that was last given to an event without a key.
@@ -28,7 +30,17 @@ impl Tenure {
         Self { runtime, state: Mutex::default() }
     }
 
-    /// The leases last until `until` at least.
+    /// A partition is this instance's own.
+    pub(crate) fn hold(&self, partition: u8, epoch: Epoch) {
+        self.lock().held.insert(partition, epoch);
+    }
+
+    /// A partition is another's, or anybody's. It counts at once, whenever the reader will hear of it.
+    pub(crate) fn let_go(&self, partition: u8) {
+        self.lock().held.remove(&partition);
+    }
+
+    /// The leases of all that is held last until `until` at least.
     pub(crate) fn renew(&self, until: Duration) {
         self.lock().until = until;
     }
@@ -64,10 +76,12 @@ impl Tenure {
         self.lock().floors.values().copied().collect()
     }
 
-    /// Whether what carries this token may be delivered: its partition is read here, and under the same epoch.
+    /// Whether what carries this token may be delivered: its partition is held and read here, under the same epoch.
     pub(crate) fn covers(&self, token: Token) -> bool {
         token.partition().is_none_or(|(partition, epoch)| {
-            self.lock().floors.get(&partition).is_some_and(|floor| floor.epoch == epoch)
+            let state = self.lock();
+            let is_read = state.floors.get(&partition).is_some_and(|floor| floor.epoch == epoch);
+            is_read && state.held.get(&partition) == Some(&epoch)
         })
     }
 
@@ -93,7 +107,6 @@ impl Tenure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Epoch;
 
     /// O3: events without a key are spread over what the writer owns, and over nothing if it owns nothing.
     #[tokio::test]
@@ -114,6 +127,7 @@ mod tests {
     async fn tenure_covers_the_epoch_that_is_held() {
         let tenure = Tenure::new(Runtime::tokio());
         let (before, now) = (Token::of_partition(7, Epoch(4)), Token::of_partition(7, Epoch(6)));
+        tenure.hold(7, Epoch(6));
         tenure.note(Floor { partition: 7, epoch: Epoch(6), floor: 0 });
 
         assert!(tenure.covers(now));
@@ -122,5 +136,20 @@ mod tests {
 
         tenure.forget(7);
         assert!(!tenure.covers(now));
+    }
+
+    /// O5: what is lost is not delivered any more, though the reader goes on with it until it hears of that.
+    #[tokio::test]
+    async fn loss_counts_before_the_reader_hears_of_it() {
+        let tenure = Tenure::new(Runtime::tokio());
+        let token = Token::of_partition(7, Epoch(6));
+        let floor = Floor { partition: 7, epoch: Epoch(6), floor: 0 };
+        tenure.hold(7, Epoch(6));
+        tenure.note(floor);
+
+        tenure.let_go(7);
+        tenure.note(floor);
+
+        assert!(!tenure.covers(token));
     }
 }
