@@ -69,7 +69,7 @@ impl StoreHarness for MemoryHarness {
 }
 
 impl OwnershipHarness for MemoryHarness {
-    async fn push_owners_into_future(&self) {
+    async fn put_clock_back(&self) {
         self.clock.go_back(LONGEST_LEASE * 2);
     }
 

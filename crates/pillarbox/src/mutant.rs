@@ -68,12 +68,14 @@ pub enum Mutant {
     PoisonTakesNeighboursAlong,
     /// Who takes a partition over does not ask which keys are parked.
     ParkForgottenOnRestart,
+    /// The memory store takes an event for delayed when its clock has gone back.
+    DelayByTheClock,
 }
 
 #[cfg(pillarbox_mutant)]
 impl Mutant {
     /// Those that only show where partitions are owned.
-    pub const OF_OWNERSHIP: [Self; 14] = [
+    pub const OF_OWNERSHIP: [Self; 15] = [
         Self::HandOverWithoutDrain,
         Self::NoEpochCheck,
         Self::HeartbeatOnTheDeliveryTask,
@@ -88,6 +90,7 @@ impl Mutant {
         Self::StaleDeadAfterTakeOver,
         Self::PoisonTakesNeighboursAlong,
         Self::ParkForgottenOnRestart,
+        Self::DelayByTheClock,
     ];
 
     /// Those that only show where rows are claimed.

@@ -16,9 +16,9 @@ use super::{Foreign, LONG, StoreHarness, order_placed, write};
 /// # Contract
 /// As with [`StoreHarness`]; nobody has joined, and the mode is the one of a new table.
 pub trait OwnershipHarness: StoreHarness<Store: Ownership> {
-    /// Makes the leases of all partitions and instances end hours from now, as if the database's clock had gone
-    /// back.
-    fn push_owners_into_future(&self) -> impl Future<Output = ()> + Send;
+    /// Makes all that was written, and the leases of all partitions and instances, lie hours ahead, as if the
+    /// database's clock had gone back.
+    fn put_clock_back(&self) -> impl Future<Output = ()> + Send;
 
     /// Opens a transaction beside one that has written; `None` if the database has one writer at a time.
     fn open_beside(&self) -> impl Future<Output = Option<Foreign<Self>>> + Send;

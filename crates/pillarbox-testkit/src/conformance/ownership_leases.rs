@@ -89,7 +89,7 @@ pub async fn implausible_owner_is_none(harness: &impl OwnershipHarness) {
     let other = joined(harness, "relay-2").await;
     assert_eq!(acquire(harness, &other, &[held.partition]).await, []);
 
-    harness.push_owners_into_future().await;
+    harness.put_clock_back().await;
 
     assert_eq!(own(harness, &other, held.partition).await.epoch, next(&held));
 }

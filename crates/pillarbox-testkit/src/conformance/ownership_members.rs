@@ -43,7 +43,7 @@ pub async fn silent_instance_is_no_member(harness: &impl OwnershipHarness) {
 /// O4, S10: who would be alive implausibly long, because the clock went back, is not, until it is heard of.
 pub async fn implausible_member_is_none(harness: &impl OwnershipHarness) {
     let (relay, other) = (joined(harness, "relay").await, joined(harness, "relay-2").await);
-    harness.push_owners_into_future().await;
+    harness.put_clock_back().await;
 
     assert_eq!(names(harness, &relay).await, ["relay"]);
 

@@ -122,6 +122,21 @@ pub async fn delayed_event_is_read_with_its_wait(harness: &impl OwnershipHarness
     assert!(fetched.taken.due_for.is_zero());
 }
 
+/// O1: an event without a delay is ready though the clock of the read is behind that of the write: taken for delayed, it
+/// would lose its place in its key.
+pub async fn undelayed_event_never_waits(harness: &impl OwnershipHarness) {
+    let (_, held) = owner_of(harness, "order-17").await;
+    write(harness, &orders(1)).await;
+    harness.put_clock_back().await;
+
+    let fetched = fetch_one(harness, &held).await;
+    let passed = Visit { floor: seq(&fetched), ..visit(&held) };
+    let below = harness.store().below(&[passed], 1).await.unwrap();
+
+    assert!(fetched.ready_in.is_zero(), "{:?}", fetched.ready_in);
+    assert!(below[0].ready_in.is_zero(), "{:?}", below[0].ready_in);
+}
+
 /// D10, O2: a row that cannot be decoded is read with its key and the reason, and disturbs no other.
 pub async fn undecodable_event_is_read_with_its_key(harness: &impl OwnershipHarness) {
     let (_, held) = owner_of(harness, "order-17").await;

@@ -234,6 +234,7 @@ macro_rules! ownership_list {
                 only_visited_partitions_are_read
                 settled_events_are_not_fresh
                 delayed_event_is_read_with_its_wait
+                undelayed_event_never_waits
                 undecodable_event_is_read_with_its_key
                 late_commit_is_found
                 closed_number_rises

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::mutant::mutant;
 use crate::store::{Birth, DELAYED, Owner, REPLAYED, Status, StoredEvent, Taken, Token};
 use crate::{Event, Schedule, Timestamp};
 
@@ -78,6 +79,8 @@ impl Row {
         let ready_at = match self.status {
             Status::Retry if self.available_at == NEVER => now,
             Status::Retry => self.available_at,
+            // The clock may have gone back since.
+            Status::New if self.due_at <= self.created_at && !mutant!(DelayByTheClock) => now,
             // A lease that is left from the other mode means nothing.
             Status::New | Status::Done | Status::Dead => self.due_at,
         };

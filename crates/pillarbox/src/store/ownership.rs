@@ -145,7 +145,8 @@ pub struct Fetched {
     /// Its key, even if the rest could not be read.
     pub key: Option<String>,
     /// How long it has to wait for a time of its own, a delay or the next attempt; zero if that has come, or if it
-    /// waits for nothing but its key.
+    /// waits for nothing but its key. One that was written without a delay never waits, even if the clock of the read
+    /// is behind that of the write: whoever is taken for delayed loses its place in its key.
     pub ready_in: Duration,
 }
 

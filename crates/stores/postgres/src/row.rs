@@ -31,11 +31,13 @@ pub(crate) fn taken(row: &PgRow, token: Token) -> Result<Taken, sqlx::Error> {
 pub(crate) fn ready_in(row: &PgRow) -> Result<Duration, sqlx::Error> {
     let now = row.try_get("now")?;
     let status = i64::from(row.try_get::<i16, _>("status")?);
-    match Status::from_code(status) {
-        Some(Status::Retry) => Ok(aside_for(row.try_get("available_at")?, now)),
-        // A lease that is left from the mode `claims` means nothing.
-        _ => row.try_get("due_at").map(|due_at: Instant| Duration::from_micros(due_at.micros_since(now))),
+    if Status::from_code(status) == Some(Status::Retry) {
+        return Ok(aside_for(row.try_get("available_at")?, now));
     }
+    // A lease that is left from the mode `claims` means nothing.
+    let (created_at, due_at): (Instant, Instant) = (row.try_get("created_at")?, row.try_get("due_at")?);
+    let is_delayed = due_at.micros_since(created_at) > 0;
+    Ok(Duration::from_micros(if is_delayed { due_at.micros_since(now) } else { 0 }))
 }
 
 /// How long an event that was set aside waits for a time of its own: not at all if it waits for its key.

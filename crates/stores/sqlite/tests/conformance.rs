@@ -80,10 +80,11 @@ impl StoreHarness for SqliteHarness {
 }
 
 impl OwnershipHarness for SqliteHarness {
-    async fn push_owners_into_future(&self) {
+    async fn put_clock_back(&self) {
         let two_hours_on = "UPDATE outbox_partition SET until = until + 7200000000;
-            UPDATE outbox_instance SET until = until + 7200000000";
-        sqlx::raw_sql(two_hours_on).execute(self.store.pool()).await.expect("the leases are moved");
+            UPDATE outbox_instance SET until = until + 7200000000;
+            UPDATE outbox_event SET created_at = created_at + 7200000000, due_at = due_at + 7200000000";
+        sqlx::raw_sql(two_hours_on).execute(self.store.pool()).await.expect("all times are moved");
     }
 
     /// A file has one writer at a time.

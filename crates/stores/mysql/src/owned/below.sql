@@ -16,7 +16,11 @@ SELECT
     pending.starts,
     pending.created_at,
     TIMESTAMPDIFF(MICROSECOND, pending.due_at, UTC_TIMESTAMP(6)) AS due_for,
-    TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), pending.due_at) AS ready_in
+    IF(
+        pending.due_at > pending.created_at,
+        TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), pending.due_at),
+        0
+    ) AS ready_in
 FROM (
     SELECT seq
     FROM outbox_event FORCE INDEX (outbox_event_fresh)

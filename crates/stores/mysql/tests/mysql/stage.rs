@@ -198,10 +198,12 @@ impl StoreHarness for MySqlStage {
 }
 
 impl OwnershipHarness for MySqlStage {
-    async fn push_owners_into_future(&self) {
+    async fn put_clock_back(&self) {
         for table in ["outbox_partition", "outbox_instance"] {
             self.run(&format!("UPDATE {table} SET until = until + INTERVAL 2 HOUR")).await;
         }
+        let moved = "created_at = created_at + INTERVAL 2 HOUR, due_at = due_at + INTERVAL 2 HOUR";
+        self.run(&format!("UPDATE outbox_event SET {moved}")).await;
     }
 
     async fn open_beside(&self) -> Option<Transaction<'static, MySql>> {

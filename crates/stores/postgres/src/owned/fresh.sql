@@ -14,7 +14,7 @@ unplaced AS MATERIALIZED (
 SELECT
     outbox.mode,
     unplaced.is_there AS has_unplaced,
-    statement_timestamp() AS now,
+    clock_timestamp() AS now,
     fresh.*
 FROM outbox
 CROSS JOIN unplaced

@@ -100,7 +100,7 @@ impl StoreHarness for PooledStage {
 }
 
 impl OwnershipHarness for PooledStage {
-    async fn push_owners_into_future(&self) {
+    async fn put_clock_back(&self) {
         self.connection().await.execute(INTO_FUTURE).await.unwrap();
     }
 

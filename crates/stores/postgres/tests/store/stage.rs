@@ -142,7 +142,8 @@ impl StoreHarness for PostgresStage {
 /// Makes the leases of all partitions and instances end two hours later.
 pub(crate) const INTO_FUTURE: &str = "
     UPDATE outbox_partition SET until = until + interval '2 hours';
-    UPDATE outbox_instance SET until = until + interval '2 hours'";
+    UPDATE outbox_instance SET until = until + interval '2 hours';
+    UPDATE outbox_event SET created_at = created_at + interval '2 hours', due_at = due_at + interval '2 hours'";
 
 /// Writes an event as its writer would who knows of nothing but ids, types, keys and payloads.
 pub(crate) async fn write_plainly(connection: &mut PgConnection, event: &Event) {
@@ -154,7 +155,7 @@ pub(crate) async fn write_plainly(connection: &mut PgConnection, event: &Event) 
 }
 
 impl OwnershipHarness for PostgresStage {
-    async fn push_owners_into_future(&self) {
+    async fn put_clock_back(&self) {
         self.execute(INTO_FUTURE).await;
     }
 

@@ -17,7 +17,7 @@ SELECT
     outbox_event.starts,
     outbox_event.created_at,
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 - outbox_event.due_at AS due_for,
-    outbox_event.due_at - CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 AS ready_in
+    iif(outbox_event.due_at > outbox_event.created_at, outbox_event.due_at - CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000, 0) AS ready_in
 FROM json_each(?1) AS visited
 CROSS JOIN outbox_event NOT INDEXED
 WHERE outbox_event.seq IN (
