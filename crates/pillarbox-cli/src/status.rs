@@ -1,6 +1,8 @@
-//! `pillarbox status`: what waits, and what is dead.
+//! `pillarbox status`: what waits, what is dead, and who takes part.
 
-use std::fmt::Write;
+mod census;
+
+use std::fmt::{self, Write};
 
 use clap::Args;
 use pillarbox::store::{Administration, Stats};
@@ -16,11 +18,13 @@ Examples:
   pillarbox status --db shop.db
   pillarbox status --db postgres://shop@localhost/shop --schema billing
   pillarbox status --db shop.db --json | jq .oldest_due_seconds
+  pillarbox status --db shop.db --json | jq '.instances[] | {name, partitions, is_alive}'
 ";
 
-/// Show how many events wait, are done and are dead
+/// Show how many events wait, are done and are dead, and who takes part
 ///
-/// The number of done events is an estimate, because counting them would read the whole table.
+/// The number of done events is an estimate, because counting them would read the whole table. Where partitions are owned
+/// it also shows who owns how many, what waits in them, and how many keys wait.
 #[derive(Args, Debug)]
 #[command(after_help = command::help(EXAMPLES))]
 pub(crate) struct Status {
@@ -45,12 +49,14 @@ struct Shown {
     done_estimate: u64,
     /// `null` if nothing is due.
     oldest_due_seconds: Option<f64>,
+    #[serde(flatten)]
+    census: census::Shown,
 }
 
 impl Status {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let Opened { store, version, name } = self.database.open().await?;
-        let stats = store.stats().await?;
+        let (stats, census) = (store.stats().await?, store.census().await?);
         let kind = store.kind();
         store.close().await;
         if self.json {
@@ -64,13 +70,14 @@ impl Status {
                 dead: stats.dead,
                 done_estimate: stats.done_estimate,
                 oldest_due_seconds: stats.oldest_due_for.map(|lag| lag.as_secs_f64()),
+                census: census::Shown::of(&census),
             });
         }
-        terminal::print(&table(&name, kind, version, &stats)?)
+        terminal::print(&format!("{}\n{}", table(&name, kind, version, &stats)?, census::table(&census)?))
     }
 }
 
-fn table(name: &str, kind: Kind, version: u32, stats: &Stats) -> Result<String, std::fmt::Error> {
+fn table(name: &str, kind: Kind, version: u32, stats: &Stats) -> Result<String, fmt::Error> {
     let lag = stats.oldest_due_for.map_or_else(|| "–".to_owned(), figure::time);
     let mut table = String::new();
     writeln!(table, "{name}, {kind}, schema version {version}\n")?;
@@ -81,7 +88,11 @@ fn table(name: &str, kind: Kind, version: u32, stats: &Stats) -> Result<String, 
         ("done", format!("~{}", figure::count(stats.done_estimate)), "delivered; an estimate"),
         ("oldest due", lag, "how long the oldest has been waiting"),
     ] {
-        writeln!(table, "  {label:<10} {value:>14}   {remark}")?;
+        write_line(&mut table, label, &value, remark)?;
     }
     Ok(table)
+}
+
+fn write_line(table: &mut String, label: &str, value: &str, remark: &str) -> fmt::Result {
+    writeln!(table, "  {label:<10} {value:>14}   {remark}")
 }

@@ -21,6 +21,7 @@ pub mod leases;
 pub mod operations;
 pub mod ownership;
 pub mod ownership_asides;
+pub mod ownership_census;
 pub mod ownership_leases;
 pub mod ownership_members;
 pub mod ownership_modes;

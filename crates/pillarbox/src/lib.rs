@@ -31,7 +31,8 @@
 //! - [`Tx`] is a transaction of the outbox; [`Outbox::write_in`] uses one of your own.
 //! - [`Listener`] gets one [`Delivery`] at a time, [`Sink`] a [`Run`] of them; a [`Registry`] says who gets what.
 //! - [`RetryPolicy`] says when a failed event is tried again; [`Retry`] is the built-in one.
-//! - [`Interceptor`], [`AfterCommitHook`], [`MetricsExporter`] and [`Outbox::counts`] let you look on.
+//! - [`Interceptor`], [`AfterCommitHook`], [`MetricsExporter`], [`Outbox::counts`] and [`Outbox::census`] let you look
+//!   on.
 //! - [`store`] has the contracts of a store; [`MemoryStore`] is the reference.
 //! - [`Runtime`] is time, randomness and tasks, so that a test runs all of it in simulated time.
 //!
@@ -76,7 +77,7 @@ pub use event::{
 pub use interceptor::{Interceptor, after, before};
 pub use listener::{Delivery, Listener, ListenerError, Source};
 pub use memory::{MemoryConnection, MemoryStore, MemoryTransaction, Savepoint};
-pub use metrics::{Counts, MetricsExporter, NoMetrics};
+pub use metrics::{Counts, MetricsExporter, NoMetrics, Share};
 #[cfg(pillarbox_mutant)]
 pub use mutant::{Mutant, switch_on};
 pub use outbox::{Outbox, OutboxBuilder, Receipt, Store, WriteError};

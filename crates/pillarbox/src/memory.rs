@@ -1,5 +1,6 @@
 //! The store that needs no database: the reference for all others.
 
+mod census;
 #[cfg(pillarbox_mutant)]
 mod identity;
 mod index;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::dispatcher::caught;
+use crate::store::Census;
 
 /// Receives the engine's numbers; the bridge to whatever monitoring you use.
 ///
@@ -27,6 +28,30 @@ pub trait MetricsExporter: Send + Sync + 'static {
     fn record_queue_depths(&self, hot: usize, cold: usize);
     /// How long the oldest available event has been due; `None` when that could not be read.
     fn record_oldest_lag(&self, lag: Option<Duration>);
+
+    /// How partitions are shared, as the last heartbeat told, at no cost of its own; `None` while that is not known: the
+    /// heartbeat failed, or this instance is no member. Does nothing by default.
+    fn record_share(&self, share: Option<Share>) {
+        let _ = share;
+    }
+
+    /// What a [`census`](crate::Outbox::census) has found whenever somebody asked for one; `None` if it failed. Does
+    /// nothing by default.
+    fn record_census(&self, census: Option<&Census>) {
+        let _ = census;
+    }
+}
+
+/// How partitions are shared, as one instance sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Share {
+    /// Instances that are alive, this one among them.
+    pub instances: usize,
+    /// Partitions that this one holds.
+    pub held: usize,
+    /// Partitions that it should hold: its fair share.
+    pub fair: usize,
 }
 
 /// Throws all numbers away; the default.
@@ -150,6 +175,12 @@ impl MetricsExporter for Guarded {
     }
     fn record_oldest_lag(&self, lag: Option<Duration>) {
         self.call(|exporter| exporter.record_oldest_lag(lag));
+    }
+    fn record_share(&self, share: Option<Share>) {
+        self.call(|exporter| exporter.record_share(share));
+    }
+    fn record_census(&self, census: Option<&Census>) {
+        self.call(|exporter| exporter.record_census(census));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::metrics::Counts;
 use crate::mutant::mutant;
 use crate::poller::Leased;
 use crate::shutdown::Stopped;
-use crate::store::{Administration, Birth, Floor, InsertError, StoreError, TxStore, WakeUp};
+use crate::store::{Administration, Birth, Census, Floor, InsertError, StoreError, TxStore, WakeUp};
 use crate::tx::{AfterCommit, Tx, Written};
 use crate::{Event, EventError, EventType, IntoEvent};
 
@@ -273,6 +273,30 @@ impl<S: Store> Outbox<S> {
     /// [`Mode::Claims`](crate::store::Mode::Claims).
     pub fn partitions(&self) -> Vec<Floor> {
         self.shared.engine.tenure.as_ref().map(|tenure| tenure.floors()).unwrap_or_default()
+    }
+
+    /// Who takes part, who owns which partition, what waits in each, and how many keys are blocked or parked, of all
+    /// instances together.
+    ///
+    /// Where partitions are owned it reads every pending event once by an index, as
+    /// [`stats`](crate::store::Administration::stats) does: ask every minute or so, and not with every scrape. The
+    /// [metrics](crate::MetricsExporter::record_census) hear the answer too. A role that only writes is refused.
+    ///
+    /// ```
+    /// # use pillarbox::{MemoryStore, Outbox};
+    /// # async fn look(outbox: Outbox<MemoryStore>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let census = outbox.census().await?;
+    /// for instance in census.alive() {
+    ///     let (held, joined_ago) = (census.held_by(&instance.owner).count(), instance.joined_ago);
+    ///     println!("{}: {held} partitions, here for {joined_ago:?}", instance.owner.name());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn census(&self) -> Result<Census, StoreError> {
+        let census = self.shared.store.census().await;
+        self.shared.engine.meter.exporter().record_census(census.as_ref().ok());
+        census
     }
 
     /// What this outbox has counted since it was started.

@@ -8,6 +8,7 @@
 //! delivery time that the user gave, are data and pass as they are.)
 
 mod admin;
+mod census;
 mod error;
 mod ownership;
 mod tx;
@@ -16,6 +17,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use admin::{Administration, Page, Purge, Purged, Selection, Stats, Status, StoredEvent};
+pub use census::{Census, Registration, Tenancy};
 pub use error::{CommitError, InsertError, StoreError};
 pub use ownership::{
     Blocked, DELAYED, Due, Epoch, Fetched, Floor, Holding, Instance, Member, Mode, Ownership, Pulse,

@@ -6,5 +6,6 @@ mod keys;
 mod operator;
 mod program;
 mod shop;
+mod statistics;
 mod terminal;
 mod usage;

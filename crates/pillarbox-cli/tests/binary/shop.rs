@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what the tests stand on may fail as loudly as they do")]
 
+use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use pillarbox::store::TxStore;
+use pillarbox::store::{Instance, Mode, Owner, Ownership, TxStore};
 use pillarbox::{DeadHead, Delivery, Event, ListenerError, Outbox};
 use pillarbox_sqlite::SqliteStore;
 use sqlx::AssertSqlSafe;
@@ -89,6 +91,17 @@ impl Shop {
             outbox.close().await;
             tried
         })
+    }
+
+    /// Lets an instance join that lives for so long, and gives it these partitions. It never leaves.
+    pub(crate) fn own(&self, name: &str, live_for: Duration, partitions: Range<u8>) {
+        let owner = Owner::new(name, 1);
+        let instance = Instance { owner, is_named: false, mode: Mode::Ownership, live_for };
+        let partitions: Vec<u8> = partitions.collect();
+        self.with_store(async |store| {
+            store.join(&instance).await.unwrap();
+            assert_eq!(store.acquire(&instance, &partitions).await.unwrap().len(), partitions.len());
+        });
     }
 
     fn write(&self, events: &[(&str, i64)]) {

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
             schema_and_prefix_name_an_outbox_of_their_own
             printed_migrations_make_an_outbox
             status_counts_events_by_status
+            status_tells_who_owns_what
             purge_deletes_old_done_events_and_nothing_else
         }
         dead {

@@ -71,6 +71,24 @@ pub(crate) async fn status_counts_events_by_status(desk: &Desk) {
     assert!(text.starts_with(&format!("{}, {kind}, schema version 2\n", desk.own.name())), "{text}");
 }
 
+/// M5, O7: status names the mode, and counts what waits by partition.
+pub(crate) async fn status_tells_who_owns_what(desk: &Desk) {
+    desk.with_events(&[("n-1", 0), ("n-2", 0), ("d-1", 1), ("x-1", 3)]);
+    let before = desk.run("status", &["--json"]).json();
+    assert_eq!(desk.run("migrate", &["--mode", "ownership"]).code, Some(0));
+
+    let json = desk.run("status", &["--json"]).json();
+    let text = desk.run("status", &[]).out;
+    desk.run_loudly(&desk.own.url(), "status", &[]);
+
+    assert_eq!((&before["mode"], &before["partitions"]), (&json!("claims"), &json!([])));
+    assert_eq!(json["mode"], json!("ownership"));
+    let partitions = json["partitions"].as_array().unwrap();
+    let fresh: u64 = partitions.iter().filter_map(|partition| partition["fresh"].as_u64()).sum();
+    assert_eq!((partitions.len(), fresh), (256, 2));
+    assert!(text.contains("no instances: nobody delivers"), "{text}");
+}
+
 /// S9: old done events go, in several steps; what waits stays, and so does what is dead unless it is meant.
 pub(crate) async fn purge_deletes_old_done_events_and_nothing_else(desk: &Desk) {
     desk.with_events(&[("n-1", 0), ("r-1", 2), ("x-1", 3), ("young", 1)]);

@@ -283,6 +283,17 @@ macro_rules! ownership_list {
                 start_is_fenced
                 settled_event_is_not_started
             }
+            ownership_census {
+                census_of_claims_has_no_partitions
+                census_lists_the_instances
+                census_tells_who_owns_what
+                census_marks_silent_instances
+                census_believes_no_implausible_time
+                census_counts_what_waits
+                census_counts_events_without_a_partition
+                census_tells_the_oldest_of_each_partition
+                census_counts_blocked_and_parked_keys
+            }
             ownership_modes {
                 claims_are_the_first_mode
                 take_is_refused_where_partitions_are_owned
@@ -337,6 +348,7 @@ mod tests {
             include_str!("ownership_asides.rs"),
             include_str!("ownership_parking.rs"),
             include_str!("ownership_outcomes.rs"),
+            include_str!("ownership_census.rs"),
             include_str!("ownership_modes.rs"),
         ] {
             let cases = module.lines().filter_map(|line| line.strip_prefix("pub async fn "));

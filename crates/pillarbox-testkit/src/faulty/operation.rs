@@ -1,7 +1,9 @@
 //! What operators ask of a store with faults.
 
 use pillarbox::BoxFuture;
-use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
+use pillarbox::store::{
+    Administration, Census, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+};
 
 use super::{Call, FaultyStore};
 
@@ -14,6 +16,10 @@ impl<S> FaultyStore<S> {
 impl<S: Administration> Administration for FaultyStore<S> {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
         Box::pin(self.administer(self.inner.stats()))
+    }
+
+    fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>> {
+        Box::pin(self.administer(self.inner.census()))
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {

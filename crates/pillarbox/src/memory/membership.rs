@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::store::{Epoch, Floor, Holding, Instance, LONGEST_LEASE, Member, Owner};
+use crate::store::{Epoch, Floor, Holding, Instance, LONGEST_LEASE, Member, Owner, Registration, Tenancy};
 use crate::{PARTITIONS, Timestamp};
 
 /// The tables of instances and of partitions.
 pub(super) struct Membership {
-    instances: BTreeMap<Owner, Registration>,
+    instances: BTreeMap<Owner, Entry>,
     partitions: Vec<Partition>,
 }
 
 /// One instance.
-struct Registration {
+struct Entry {
     instance: Instance,
     joined_at: Timestamp,
     seen_at: Timestamp,
@@ -61,8 +61,8 @@ impl Membership {
             .retain(|owner, other| has_not_ended(other.until, now) && !takes_place_of(instance, owner));
         let joined_at = self.instances.get(&instance.owner).map_or(now, |before| before.joined_at);
         let until = now.saturating_add(instance.live_for);
-        let registration = Registration { instance: instance.clone(), joined_at, seen_at: now, until };
-        self.instances.insert(instance.owner.clone(), registration);
+        let entry = Entry { instance: instance.clone(), joined_at, seen_at: now, until };
+        self.instances.insert(instance.owner.clone(), entry);
     }
 
     pub(super) fn strike_off(&mut self, owner: &Owner) {
@@ -70,13 +70,41 @@ impl Membership {
     }
 
     pub(super) fn members(&self, now: Timestamp) -> Vec<Member> {
-        let live = self.instances.iter().filter(|(_, registration)| has_not_ended(registration.until, now));
-        live.map(|(owner, Registration { joined_at, seen_at, .. })| Member {
+        let live = self.instances.iter().filter(|(_, entry)| has_not_ended(entry.until, now));
+        live.map(|(owner, Entry { joined_at, seen_at, .. })| Member {
             owner: owner.clone(),
             joined_ago: now.saturating_since(*joined_at),
             silent_for: now.saturating_since(*seen_at),
         })
         .collect()
+    }
+
+    /// Everybody on the list, alive or not.
+    pub(super) fn registrations(&self, now: Timestamp) -> Vec<Registration> {
+        let listed = self.instances.values();
+        listed
+            .map(|Entry { instance, joined_at, seen_at, until }| Registration {
+                owner: instance.owner.clone(),
+                mode: instance.mode,
+                joined_ago: now.saturating_since(*joined_at),
+                silent_for: now.saturating_since(*seen_at),
+                is_alive: has_not_ended(*until, now),
+            })
+            .collect()
+    }
+
+    /// All partitions with their owners, and nothing counted in them.
+    pub(super) fn tenancies(&self, now: Timestamp) -> Vec<Tenancy> {
+        let partitions = (0..=u8::MAX).zip(&self.partitions);
+        partitions
+            .map(|(number, partition)| Tenancy {
+                partition: number,
+                owner: partition.holder.as_ref().map(|holder| holder.owner.clone()),
+                is_held: !partition.is_free(now),
+                epoch: partition.epoch,
+                ..Tenancy::default()
+            })
+            .collect()
     }
 
     pub(super) fn epoch_of(&self, partition: u8) -> Epoch {

@@ -10,12 +10,17 @@ use crate::Timestamp;
 use crate::mutant::mutant;
 use crate::runtime::BoxFuture;
 use crate::store::{
-    Administration, Mode, Page, Purge, Purged, REPLAYED, Selection, Stats, Status, StoreError, StoredEvent,
+    Administration, Census, Mode, Page, Purge, Purged, REPLAYED, Selection, Stats, Status, StoreError,
+    StoredEvent,
 };
 
 impl Administration for MemoryStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
         Box::pin(async move { Ok(self.database.table().stats(self.database.now())) })
+    }
+
+    fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>> {
+        Box::pin(async move { self.database.table().census(self.database.now()) })
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {

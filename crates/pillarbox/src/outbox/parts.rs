@@ -207,6 +207,7 @@ impl<S: Store> Parts<S> {
             heartbeat_every: self.config.heartbeat_every,
             rebalance_every: self.config.rebalance_every,
             tenure,
+            meter: self.meter.clone(),
             shutdown: self.shutdown.clone(),
             announcer: announcer.clone(),
             dispatcher: dispatcher.cloned(),

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Mailbox, Message, Tenure};
 use crate::announcer::Announcer;
 use crate::dispatcher::Dispatcher;
+use crate::metrics::{Meter, Share};
 use crate::mutant::mutant;
 use crate::runtime::Runtime;
 use crate::shares::share_of;
@@ -26,6 +27,7 @@ pub(crate) struct Membership {
     pub(crate) heartbeat_every: Duration,
     pub(crate) rebalance_every: Duration,
     pub(crate) tenure: Arc<Tenure>,
+    pub(crate) meter: Arc<Meter>,
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) announcer: Arc<Announcer>,
     /// Whose deliveries may hang.
@@ -85,6 +87,7 @@ impl Membership {
         if let Err(error) = self.store.leave(&self.instance.owner).await {
             tracing::warn!(%error, "the list of instances could not be told; this one is struck off after a silence");
         }
+        self.record_share(None);
     }
 
     /// Tries until the instance is a member; false if it is refused or stopped before.
@@ -115,11 +118,14 @@ impl Membership {
         let began = self.runtime.clock.now();
         self.course.next_beat = began + self.heartbeat_every;
         if self.shutdown.reason().is_some() || self.hangs() {
-            return;
+            return self.record_share(None);
         }
         self.give_back().await;
         let floors = if self.course.after_outage { Vec::new() } else { self.tenure.floors() };
-        match self.store.beat(&self.instance, &floors).await {
+        let heard = self.store.beat(&self.instance, &floors).await;
+        let instances =
+            heard.as_ref().ok().filter(|pulse| !pulse.is_replaced).map(|pulse| pulse.members.len());
+        match heard {
             Ok(Pulse { is_replaced: true, .. }) => self.stop(Stopped::Superseded),
             Ok(pulse) => {
                 // What is lost is let go first, or it would count as renewed until the reader hears of it.
@@ -138,6 +144,13 @@ impl Membership {
                 self.course.next_beat = self.runtime.clock.now() + PAUSE.min(self.heartbeat_every);
             }
         }
+        self.record_share(instances);
+    }
+
+    /// Tells how partitions are shared among these many instances, if that is known.
+    fn record_share(&self, instances: Option<usize>) {
+        let (held, fair) = (self.held.len(), self.course.share.len());
+        self.meter.exporter().record_share(instances.map(|instances| Share { instances, held, fair }));
     }
 
     /// Whether a delivery has not ended though its time is over: then others take the partitions when the leases end,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::StoreError;
+use super::{Census, StoreError};
 use crate::runtime::BoxFuture;
 use crate::{Event, Timestamp};
 
@@ -164,10 +164,18 @@ pub struct Purged {
 ///   A replayed event is status 2, with no attempts and no starts, due now; its last error is kept.
 /// - [`purge`](Administration::purge) never touches pending events, nor dead ones unless asked, and holds
 ///   its locks for one step only.
+/// - A [`census`](Administration::census) is one snapshot and changes nothing: who fell silent is still listed. It works
+///   in both modes.
 /// - Nothing here costs a scan of done rows.
 pub trait Administration: Send + Sync + 'static {
     /// Counts.
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>>;
+
+    /// Who takes part, who owns which partition, and what waits in each.
+    ///
+    /// With [`Mode::Ownership`](super::Mode::Ownership) it reads every pending row once by its partition and, of those
+    /// set aside, once by its key.
+    fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>>;
 
     /// The highest number given so far; 0 if there is none.
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>>;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, Batch, Birth, CommitError, DoneRows, EventStore, Found, InsertError, Lease, Owner, Page,
-    Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore, WakeUp,
+    Administration, Batch, Birth, Census, CommitError, DoneRows, EventStore, Found, InsertError, Lease, Owner,
+    Page, Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore, WakeUp,
 };
 use pillarbox::{BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, SystemClock};
 
@@ -251,6 +251,13 @@ impl WakeUp for FaultyStore {
 impl Administration for FaultyStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
         self.store.stats()
+    }
+
+    fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>> {
+        Box::pin(async move {
+            self.faults.reads.check()?;
+            self.store.census().await
+        })
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {

@@ -25,5 +25,6 @@ mod sharing;
 mod shutdown;
 mod sinks;
 mod stage;
+mod statistics;
 mod topologies;
 mod writing;

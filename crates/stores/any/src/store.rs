@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Batch, Blocked, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding, Instance,
-    Lease, Mode, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement, Stats, StoreError,
-    StoredEvent, Take, Token, Visit, WakeUp,
+    Administration, Batch, Blocked, Census, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding,
+    Instance, Lease, Mode, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement, Stats,
+    StoreError, StoredEvent, Take, Token, Visit, WakeUp,
 };
 
 use crate::backend::on_each;
@@ -75,6 +75,7 @@ impl EventStore for AnyStore {
 impl Administration for AnyStore {
     delegate! {
         fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>>;
+        fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>>;
         fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>>;
         fn find<'a>(&'a self, event_id: &'a str) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>>;
         fn find_by_aggregate<'a>(&'a self, aggregate_id: &'a str, page: Page) -> BoxFuture<'a, Result<Vec<StoredEvent>, StoreError>>;

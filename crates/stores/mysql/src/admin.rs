@@ -1,10 +1,14 @@
 //! What operators ask.
 
+mod census;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pillarbox::BoxFuture;
-use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
+use pillarbox::store::{
+    Administration, Census, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+};
 use pillarbox_sql::{micros, rows};
 use sqlx::Row;
 use sqlx::mysql::{MySqlConnection, MySqlRow};
@@ -28,6 +32,10 @@ impl Administration for MySqlStore {
                 stats => stats,
             }
         })
+    }
+
+    fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>> {
+        Box::pin(self.take_census())
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {

@@ -1,10 +1,14 @@
 //! What operators ask.
 
+mod census;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
-use pillarbox::store::{Administration, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent};
+use pillarbox::store::{
+    Administration, Census, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+};
 use pillarbox_sql::{micros, rows};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -20,6 +24,10 @@ impl Administration for PostgresStore {
             let row = self.fetch_one(|inner| inner.query(&inner.statements.stats)).await?;
             stats(&row).map_err(|error| self.inner.line.place.store(error))
         })
+    }
+
+    fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>> {
+        Box::pin(self.take_census())
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {

@@ -8,12 +8,14 @@
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
 //! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
 //! - [`KnownLocks`] remembers which rows others have locked.
+//! - [`census`] is put together from what statements find.
 //! - [`members`] are instances, modes and partitions as they are stored.
 //! - [`url`] answers misspelt options of a URL.
 //! - [`canonical`] is the INSERT by which adapters write through drivers that are not ours.
 
 mod bind;
 pub mod canonical;
+pub mod census;
 mod events;
 mod locks;
 pub mod members;

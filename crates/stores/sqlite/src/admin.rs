@@ -1,10 +1,12 @@
 //! What operators ask.
 
+mod census;
+
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Mode, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+    Administration, Census, Mode, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
 };
 use pillarbox_sql::{micros, rows};
 use serde_json::Value;
@@ -29,6 +31,10 @@ impl Administration for SqliteStore {
                 .await?;
             Ok(counts.stats())
         })
+    }
+
+    fn census(&self) -> BoxFuture<'_, Result<Census, StoreError>> {
+        Box::pin(self.take_census())
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {

@@ -58,6 +58,9 @@ const STATEMENTS: &[(&str, &str, &[&str])] = statements! {
     "settle/owned/release": [BY_NUMBER],
     "settle/owned/start": [BY_NUMBER],
     "settle/owned/park": [BY_NUMBER],
+    "admin/census/leases": [BY_NUMBER],
+    "admin/census/pending": [FRESH, ASIDE],
+    "admin/census/keys": [BY_KEY, "outbox_parked_partition"],
     "admin/stats_by_partition": [FRESH, ASIDE, "outbox_event_dead"],
 };
 

@@ -150,6 +150,7 @@ pub(crate) async fn relay_owns_partitions(stage: &MySqlStage) {
     assert!(store.aside_of(&visits[7], "order-17", 10).await.unwrap().is_empty());
     assert_eq!(store.blocked(&all).await.unwrap().len(), 4);
     assert_eq!(store.closed().await.unwrap(), 0);
+    assert_eq!(store.census().await.unwrap().held_by(&instance.owner).count(), 256);
     assert_eq!(store.beat(&instance, &[floor(&held[7], 1)]).await.unwrap().held.len(), 256);
     store.release(&instance.owner, &[floor(&held[7], 1)]).await.unwrap();
     store.leave(&instance.owner).await.unwrap();
@@ -185,6 +186,8 @@ pub(crate) async fn operator_frees_keys(stage: &MySqlStage) {
 
     assert_eq!(store.stats().await.unwrap().dead, 1);
     assert_eq!(store.blocked(&[held.partition]).await.unwrap().len(), 1);
+    let census = store.census().await.unwrap();
+    assert_eq!((census.alive().count(), census.parked_keys, census.free().count()), (1, 1, 255));
     assert_eq!(store.skip(&["order-17".to_owned()]).await.unwrap(), 1);
     assert_eq!(store.replay(&Selection::Ids(vec![head.taken.event_id])).await.unwrap(), 1);
 
@@ -203,6 +206,7 @@ pub(crate) async fn operator_only_operates(stage: &MySqlStage) {
 
     assert_eq!(store.stats().await.unwrap().dead, 2);
     assert_eq!(store.highest().await.unwrap(), 2);
+    assert_eq!(store.census().await.unwrap().mode, Mode::Claims);
     assert_eq!(store.dead(page).await.unwrap().len(), 2);
     assert_eq!(store.find_by_aggregate("order-1", page).await.unwrap().len(), 1);
     assert!(store.find(first.id()).await.unwrap().is_some());

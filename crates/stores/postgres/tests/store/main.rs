@@ -25,6 +25,7 @@ mod snapshots;
 mod sqlstates;
 mod stage;
 mod statements;
+mod statistics;
 mod take_overs;
 mod wake_ups;
 mod way;
@@ -191,6 +192,10 @@ macro_rules! store_trials {
                 reading_back_is_one_statement
                 drained_event_costs_a_twentieth_of_a_statement
                 idle_outbox_reads_no_table
+            }
+            statistics {
+                census_is_few_statements
+                census_is_one_snapshot
             }
             take_overs {
                 stale_outcome_does_not_come_after_a_take_over

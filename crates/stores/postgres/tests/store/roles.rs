@@ -66,6 +66,7 @@ pub(crate) async fn writer_can_write_and_nothing_else(stage: &PostgresStage) {
     assert_eq!(stage.store.stats().await.unwrap().pending(), 10);
     denied(store.take(take(1)).await);
     denied(store.stats().await);
+    denied(store.census().await);
     let set = format!("SET search_path = {}", stage.schema);
     store.pool().execute(sqlx::AssertSqlSafe(set)).await.unwrap();
     let table = |sql: &str| sql.replace("outbox", &format!("{}.outbox", stage.schema)).leak() as &'static str;
@@ -156,6 +157,7 @@ pub(crate) async fn operator_can_operate_and_not_write(stage: &PostgresStage) {
 
     let Stats { dead, .. } = store.stats().await.unwrap();
     assert_eq!((dead, store.highest().await.unwrap()), (2, 2));
+    assert_eq!(store.census().await.unwrap().mode, Mode::Claims);
     assert_eq!(store.dead(Page { after: 0, limit: 10 }).await.unwrap().len(), 2);
     assert!(store.find(first.id()).await.unwrap().is_some());
     assert_eq!(store.replay(&ids(&first)).await.unwrap(), 1);
@@ -208,6 +210,10 @@ pub(crate) async fn relay_can_own_and_operator_can_skip(stage: &PostgresStage) {
     relay.due(&visits, 10).await.unwrap();
     relay.below(&visits, 10).await.unwrap();
     relay.closed().await.unwrap();
+    for store in [&relay, &operator] {
+        let census = store.census().await.unwrap();
+        assert_eq!((census.held_by(&instance.owner).count(), census.parked_keys), (1, 1));
+    }
     assert_eq!(operator.skip(&["order-1".to_owned()]).await.unwrap(), 1);
     assert_eq!(relay.blocked(&[held.partition]).await.unwrap()[0].parked_for, None);
     let follower = relay.aside_of(&visits[0], "order-1", 10).await.unwrap().remove(0);

@@ -54,6 +54,8 @@ const STATEMENTS: &[Statement] = statements! {
     "admin/discard_numbers": ["SEARCH outbox_event USING COVERING INDEX outbox_event_dead (seq>? AND seq<?)"],
     "admin/purge_window": ["SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>?)"],
     "admin/purge": ["SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+    "admin/census/instances": [],
+    "admin/census/leases": [],
     "admin/free_ids": [],
     "admin/free_numbers": [BY_ID_ALONE],
     "owned/place": [BY_NUMBER],
@@ -100,6 +102,14 @@ const OF_OWNERSHIP: &[Statement] = statements! {
         "SEARCH follower USING INDEX outbox_event_held (event_partition=? AND event_key=?)"
     ],
     "membership/renew": ["SEARCH outbox_event USING COVERING INDEX outbox_event_aside (event_partition=?)"],
+    "admin/census/pending": [
+        "SCAN outbox_event USING INDEX outbox_event_fresh",
+        "SCAN outbox_event USING INDEX outbox_event_aside"
+    ],
+    "admin/census/keys": [
+        "SCAN outbox_event USING INDEX outbox_event_held",
+        "SEARCH follower USING INDEX outbox_event_held (event_partition=? AND event_key=?)"
+    ],
     "admin/stats_owned": [
         "SCAN outbox_event USING INDEX outbox_event_fresh",
         "SCAN outbox_event USING INDEX outbox_event_aside",

@@ -6,7 +6,8 @@ use crate::orders::{LONG, Orders, order_placed, take, write};
 use crate::relays::owner_of_all;
 use pillarbox::Event;
 use pillarbox::store::{
-    Birth, DoneRows, EventStore, Outcome, Owner, Ownership, Settlement, Taken, Token, TxStore, WakeUp,
+    Administration, Birth, DoneRows, EventStore, Outcome, Owner, Ownership, Settlement, Taken, Token,
+    TxStore, WakeUp,
 };
 use pillarbox_sqlite::SqliteStore;
 use pillarbox_testkit::statements;
@@ -162,6 +163,22 @@ async fn owners_settlement_is_a_statement_for_each_kind() {
     assert!(store.settle(&settlements, DoneRows::Delete).await.unwrap().is_empty());
 
     assert_eq!((settlements.len(), counted.statements().len()), (120, 7));
+}
+
+/// M5, M6: a census costs the same few statements whatever waits, and fewer where partitions are not owned.
+#[tokio::test]
+async fn a_census_is_few_statements() {
+    let counted = Counted::new("census_").await;
+    let store = &counted.store;
+    store.census().await.unwrap();
+    assert_eq!(counted.statements().len(), 2);
+    owner_of_all(store).await;
+    write(store, &orders_placed(300)).await;
+    counted.statements();
+
+    let census = store.census().await.unwrap();
+
+    assert_eq!((census.pending(), counted.statements().len()), (300, 5));
 }
 
 /// W13: reading back is one statement for all that wait.

@@ -1,0 +1,26 @@
+-- Keys that are held by what was set aside, those that are parked, and those of them that nothing was set aside behind.
+SELECT
+    (
+        SELECT count(*)
+        FROM (
+            SELECT DISTINCT event_partition, event_key
+            FROM outbox_event INDEXED BY outbox_event_held
+            WHERE status = 2
+                AND event_key IS NOT NULL
+                AND coalesce(reason, '') NOT IN ('delayed', 'replayed')
+        )
+    ) AS held,
+    (SELECT count(*) FROM outbox_parked) AS parked,
+    (
+        SELECT count(*)
+        FROM outbox_parked AS parked
+        WHERE NOT EXISTS (
+            SELECT 1
+            FROM outbox_event AS follower INDEXED BY outbox_event_held
+            WHERE follower.status = 2
+                AND follower.event_key IS NOT NULL
+                AND coalesce(follower.reason, '') NOT IN ('delayed', 'replayed')
+                AND follower.event_partition = parked.event_partition
+                AND follower.event_key = parked.event_key
+        )
+    ) AS parked_alone;
