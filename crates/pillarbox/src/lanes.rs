@@ -7,6 +7,7 @@ mod flight;
 mod lane;
 mod owned;
 mod read;
+mod share;
 
 #[cfg(test)]
 mod history;
@@ -19,6 +20,7 @@ pub(crate) use self::read::Read;
 
 use self::owned::Owned;
 use self::read::Kind;
+use self::share::Share;
 use crate::PARTITIONS;
 use crate::mutant::mutant;
 use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Outcome, Taken, Token};
@@ -95,7 +97,7 @@ struct Rules {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     rules: Rules,
-    owned: BTreeMap<u8, Owned>,
+    share: Share,
     /// The suspect that runs, or whose outcome is not recorded.
     suspect: Option<(Token, i64)>,
     /// How many reads there were.
@@ -109,7 +111,7 @@ impl Lanes {
     pub(crate) fn new(order: Order, limits: Limits) -> Self {
         let limits = Limits { events: limits.events.max(1), of_key: limits.of_key.max(1) };
         let rules = Rules { order, limits };
-        Self { rules, owned: BTreeMap::new(), suspect: None, reads: 0, promised: BTreeMap::new() }
+        Self { rules, share: Share::default(), suspect: None, reads: 0, promised: BTreeMap::new() }
     }
 
     /// Begins with a partition. `blocked` was read after it was acquired; what is in it of other partitions is ignored.
@@ -118,46 +120,41 @@ impl Lanes {
     pub(crate) fn take_over(&mut self, holding: &Holding, blocked: &[Blocked]) {
         self.lose(holding.partition);
         let blocked = blocked.iter().filter(|blocked| blocked.partition == holding.partition);
-        self.owned.insert(holding.partition, Owned::new(self.rules, holding, blocked));
+        self.share.insert(holding.partition, Owned::new(self.rules, holding, blocked));
     }
 
     /// The store has absolved a partition: none of its events is a suspect any more.
     pub(crate) fn absolve(&mut self, partition: u8) {
-        if let Some(owned) = self.owned.get_mut(&partition) {
-            owned.absolve();
-        }
+        self.share.change(partition, Owned::absolve);
     }
 
     /// Lets nothing more of a partition begin. What waits is forgotten; what runs ends as usual.
     pub(crate) fn drain(&mut self, partition: u8) {
-        if let Some(owned) = self.owned.get_mut(&partition) {
-            owned.drain();
-        }
+        self.share.change(partition, Owned::drain);
     }
 
     /// Whether nothing of a partition is in flight, so that it can be given back when it is drained.
     pub(crate) fn is_empty(&self, partition: u8) -> bool {
-        self.owned.get(&partition).is_none_or(|owned| owned.in_flight() == 0)
+        self.share.get(partition).is_none_or(|owned| owned.in_flight() == 0)
     }
 
     /// Forgets a partition that belongs to another, or was given back. What of it is still running can end, and its
     /// outcome is for the store to refuse.
     pub(crate) fn lose(&mut self, partition: u8) {
-        self.owned.remove(&partition);
+        self.share.remove(partition);
         self.suspect =
             self.suspect.filter(|(token, _)| token.partition().is_some_and(|(of, _)| of != partition));
     }
 
     /// How far a partition has come, for the next heartbeat.
     pub(crate) fn floor(&self, partition: u8) -> Option<Floor> {
-        self.owned.get(&partition).map(|owned| Floor { partition, epoch: owned.epoch, floor: owned.floor })
+        self.share.get(partition).map(|owned| Floor { partition, epoch: owned.epoch, floor: owned.floor })
     }
 
     /// How many events may still be read, besides those of reads that are under way.
     pub(crate) fn room(&self) -> usize {
-        let in_flight: usize = self.owned.values().map(Owned::in_flight).sum();
         let promised: usize = self.promised.values().sum();
-        self.rules.limits.events.saturating_sub(in_flight + promised)
+        self.rules.limits.events.saturating_sub(self.share.in_flight() + promised)
     }
 
     /// Begins to [fetch](crate::store::Ownership::fetch) fresh events, where `closed` is the closed number as it is
@@ -184,9 +181,7 @@ impl Lanes {
     /// to be read now.
     pub(crate) fn key(&mut self) -> Option<Read> {
         let room = self.room();
-        let mut owned = self.owned.iter_mut();
-        let (partition, kind) =
-            owned.find_map(|(&partition, owned)| Some((partition, owned.next_key(room > 0)?)))?;
+        let (partition, kind) = self.share.find_key(|owned| owned.next_key(room > 0))?;
         let limit = room.clamp(1, self.rules.limits.of_key);
         self.read(&[partition], kind, limit, limit)
     }
@@ -195,8 +190,9 @@ impl Lanes {
     /// [`answer_blocked`](Self::answer_blocked); `None` if none was.
     pub(crate) fn parked(&mut self, partitions: &[u8]) -> Option<Read> {
         let mut partitions = self.readable(partitions, usize::MAX);
-        partitions.retain(|partition| self.owned[partition].parked().next().is_some());
-        let of = |&partition: &u8| self.owned[&partition].parked().map(move |key| (partition, key));
+        let parked = |partition: u8| self.share.get(partition).into_iter().flat_map(Owned::parked);
+        partitions.retain(|partition| parked(*partition).next().is_some());
+        let of = |&partition: &u8| parked(partition).map(move |key| (partition, key));
         let keys = partitions.iter().flat_map(of).collect();
         self.read(&partitions, Kind::Parked { keys }, usize::MAX, 0)
     }
@@ -212,9 +208,9 @@ impl Lanes {
         for visit in &read.visits {
             let events =
                 brought.remove(&Token::of_partition(visit.partition, visit.epoch)).unwrap_or_default();
-            if let Some(owned) = self.reader(visit.partition, &read) {
+            self.reading(visit.partition, &read, |owned| {
                 owned.answer(&read.kind, events, read.limit, &mut steps);
-            }
+            });
         }
         self.run_suspect(steps)
     }
@@ -228,9 +224,8 @@ impl Lanes {
                 let is_parked = |blocked: &Blocked| {
                     blocked.partition == *partition && *blocked.key == **key && blocked.parked_for.is_some()
                 };
-                if let Some(owned) = self.reader(*partition, &read).filter(|_| !blocked.iter().any(is_parked))
-                {
-                    owned.free(key, &mut steps);
+                if !blocked.iter().any(is_parked) {
+                    self.reading(*partition, &read, |owned| owned.free(key, &mut steps));
                 }
             }
         }
@@ -243,9 +238,7 @@ impl Lanes {
         let mut steps = Vec::new();
         self.promised.remove(&read.number);
         for visit in &read.visits {
-            if let Some(owned) = self.reader(visit.partition, &read) {
-                owned.end_read(&read.kind, &mut steps);
-            }
+            self.reading(visit.partition, &read, |owned| owned.end_read(&read.kind, &mut steps));
         }
         self.run_suspect(steps)
     }
@@ -255,7 +248,9 @@ impl Lanes {
     pub(crate) fn ended(&mut self, event_id: &str, lease: Lease, outcome: Outcome) -> Vec<Step> {
         let mut steps = Vec::new();
         match self.owner_of(lease) {
-            Some(owned) => owned.ended(event_id, lease, outcome, &mut steps),
+            Some(partition) => {
+                self.share.change(partition, |owned| owned.ended(event_id, lease, outcome, &mut steps));
+            }
             None => steps.push(Step::Settle { event_id: event_id.to_owned(), lease, outcome }),
         }
         self.run_suspect(steps)
@@ -265,8 +260,8 @@ impl Lanes {
     /// was given up, and the event is in the table as it was.
     pub(crate) fn recorded(&mut self, lease: Lease, is_applied: bool) -> Vec<Step> {
         let mut steps = Vec::new();
-        if let Some(owned) = self.owner_of(lease) {
-            owned.recorded(lease.seq, is_applied, &mut steps);
+        if let Some(partition) = self.owner_of(lease) {
+            self.share.change(partition, |owned| owned.recorded(lease.seq, is_applied, &mut steps));
         }
         if self.suspect == Some((lease.token, lease.seq)) {
             self.suspect = None;
@@ -276,7 +271,7 @@ impl Lanes {
 
     /// Those of `partitions` that can be read now, at most `most`.
     fn readable(&self, partitions: &[u8], most: usize) -> Vec<u8> {
-        let is_readable = |partition: &u8| self.owned.get(partition).is_some_and(Owned::is_readable);
+        let is_readable = |partition: &u8| self.share.get(*partition).is_some_and(Owned::is_readable);
         let mut is_chosen = [false; PARTITIONS];
         let is_new = |partition: &u8| !std::mem::replace(&mut is_chosen[usize::from(*partition)], true);
         partitions.iter().copied().filter(is_readable).filter(is_new).take(most).collect()
@@ -298,27 +293,30 @@ impl Lanes {
         let number = self.reads;
         let mut visits = Vec::with_capacity(partitions.len());
         for partition in partitions {
-            visits.extend(self.owned.get_mut(partition).map(|owned| owned.visit(&kind, number)));
+            visits.extend(self.share.change(*partition, |owned| owned.visit(&kind, number)));
         }
         self.promised.insert(number, promised);
         Some(Read { number, kind, visits, limit })
     }
 
-    /// The partition, if this read of it is still under way.
-    fn reader(&mut self, partition: u8, read: &Read) -> Option<&mut Owned> {
-        self.owned.get_mut(&partition).filter(|owned| owned.reading == Some(read.number))
+    /// Does something with a partition, if this read of it is still under way.
+    fn reading(&mut self, partition: u8, read: &Read, act: impl FnOnce(&mut Owned)) {
+        let is_reading = |owned: &Owned| owned.reading == Some(read.number);
+        if self.share.get(partition).is_some_and(is_reading) {
+            self.share.change(partition, act);
+        }
     }
 
     /// The partition that a lease is from, if it is held under the same epoch.
-    fn owner_of(&mut self, lease: Lease) -> Option<&mut Owned> {
+    fn owner_of(&self, lease: Lease) -> Option<u8> {
         let (partition, epoch) = lease.token.partition()?;
-        self.owned.get_mut(&partition).filter(|owned| owned.epoch == epoch)
+        self.share.get(partition).filter(|owned| owned.epoch == epoch).map(|_| partition)
     }
 
     /// Adds the next suspect if none runs: in all partitions together they run one by one.
     fn run_suspect(&mut self, mut steps: Vec<Step>) -> Vec<Step> {
         if (self.suspect.is_none() || mutant!(PoisonTakesNeighboursAlong))
-            && let Some((seq, step)) = self.owned.values_mut().find_map(Owned::next_suspect)
+            && let Some((seq, step)) = self.share.find_suspect(Owned::next_suspect)
         {
             if let Step::Run { taken, .. } = &step {
                 self.suspect = Some((taken.lease.token, seq));

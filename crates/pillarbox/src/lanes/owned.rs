@@ -76,6 +76,16 @@ impl Owned {
         self.flights.len()
     }
 
+    /// Whether keys are on the list of those to be read.
+    pub(super) fn has_keys(&self) -> bool {
+        !self.to_read.is_empty()
+    }
+
+    /// Whether suspects may run when it is their turn.
+    pub(super) fn has_suspects(&self) -> bool {
+        !self.suspects.is_empty()
+    }
+
     pub(super) fn absolve(&mut self) {
         self.suspect_to = None;
     }

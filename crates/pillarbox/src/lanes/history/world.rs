@@ -235,8 +235,9 @@ impl World {
 
     /// One event more than the limit for each key that has to be read on.
     pub(super) fn check_memory(&self) {
-        let in_flight: usize = self.lanes.owned.values().map(|owned| owned.in_flight()).sum();
+        let in_flight = self.lanes.share.in_flight();
         assert!(in_flight <= self.events + 4, "{in_flight} are in flight");
+        assert!(self.lanes.share.adds_up(), "what the partitions have together is not what each has");
     }
 
     /// Goes on without faults and without time passing, until nothing more happens.
