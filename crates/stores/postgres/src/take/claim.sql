@@ -3,8 +3,8 @@ WITH outbox AS MATERIALIZED (
 ),
 seen AS MATERIALIZED (
     SELECT
-        pg_current_snapshot() AS snapshot,
-        pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 65536 AS top
+        ARRAY(SELECT running::xid FROM pg_snapshot_xip(pg_current_snapshot()) AS running) AS running,
+        age(pg_snapshot_xmax(pg_current_snapshot())::xid) AS age_of_next
 ),
 due AS MATERIALIZED (
     SELECT seq, available_at
@@ -17,12 +17,9 @@ due AS MATERIALIZED (
         AND (
             event.xmax = 0
             OR $7
-            OR (
-                SELECT pg_visible_in_snapshot(
-                    greatest(top - ((top - event.xmax::text::bigint) & 4294967295), 0)::text::xid8,
-                    snapshot
-                )
-                FROM seen
+            OR NOT (
+                event.xmax = ANY ((SELECT running FROM seen)::xid[])
+                OR age(event.xmax) <= (SELECT age_of_next FROM seen)
             )
         )
     ORDER BY available_at, seq
