@@ -12,6 +12,13 @@ fn announced(faults: &Arc<Faults>) -> u32 {
     faults.announced.load(Ordering::Relaxed)
 }
 
+/// Lets other tasks run as far as they come.
+async fn without_time_passing() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// P5: a commit that leaves something to take is announced, once, whatever it wrote; a rollback is not.
 #[tokio::test(start_paused = true)]
 async fn commit_is_announced_once() {
@@ -44,6 +51,27 @@ async fn commits_during_an_announcement_are_announced_by_one_more() {
     stage.pass(HOUR).await;
 
     assert_eq!((meanwhile, announced(&faults)), (1, 2));
+}
+
+/// P5: who commits one transaction after the other announces the first at once, and what follows at most every
+/// millisecond.
+#[tokio::test(start_paused = true)]
+async fn commits_in_a_row_are_announced_together() {
+    let stage = Stage::set();
+    let (builder, faults) = stage.faulty();
+    let writer = builder.writer_only().start().unwrap();
+
+    write(&writer, placed("order-1")).await;
+    without_time_passing().await;
+    let at_once = announced(&faults);
+    for order in ["order-2", "order-3", "order-4"] {
+        write(&writer, placed(order)).await;
+        without_time_passing().await;
+    }
+    let within = announced(&faults);
+    stage.quiet().await;
+
+    assert_eq!((at_once, within, announced(&faults)), (1, 1, 2));
 }
 
 /// P5: events that all entered the hot queue are nobody else's; a delayed one is anybody's.
