@@ -83,9 +83,11 @@ pub(crate) async fn status_tells_who_owns_what(desk: &Desk) {
 
     assert_eq!((&before["mode"], &before["partitions"]), (&json!("claims"), &json!([])));
     assert_eq!(json["mode"], json!("ownership"));
-    let partitions = json["partitions"].as_array().unwrap();
+    let partitions: Vec<_> = json["partitions"].as_array().into_iter().flatten().collect();
     let fresh: u64 = partitions.iter().filter_map(|partition| partition["fresh"].as_u64()).sum();
-    assert_eq!((partitions.len(), fresh), (256, 2));
+    // Without a key the trigger of MySQL gives no partition.
+    let unplaced = if desk.own.is_postgres() { 0 } else { 2 };
+    assert_eq!((partitions.len(), fresh, &json["unplaced"]), (256, 2 - unplaced, &json!(unplaced)));
     assert!(text.contains("no instances: nobody delivers"), "{text}");
 }
 

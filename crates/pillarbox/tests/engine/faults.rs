@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, Batch, Birth, Census, CommitError, DoneRows, EventStore, Found, InsertError, Lease, Owner,
-    Page, Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore, WakeUp,
+    Administration, Batch, Birth, Census, CommitError, DoneRows, EventStore, Found, InsertError, Lease,
+    Owner, Page, Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore,
+    WakeUp,
 };
 use pillarbox::{BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, SystemClock};
 
