@@ -118,15 +118,18 @@ impl Line {
         match fault.then {
             Then::Hang => std::future::pending().await,
             Then::FailBefore | Then::RollBack => {
+                self.faults.is_over();
                 self.pass(fault.after).await;
                 Err(fail(Failure::NeverBegun))
             }
             Then::Lock if matches!(call, Call::Settle | Call::Renew) => {
+                self.faults.is_over();
                 self.pass(fault.after).await;
                 Err(fail(Failure::RowLocked))
             }
             Then::Answer | Then::Lock | Then::FailAfter => {
                 let answer = effect.await;
+                self.faults.is_over();
                 if let Ok(value) = &answer {
                     told(&*self.faults, value);
                 }
@@ -213,7 +216,11 @@ impl<S: EventStore> EventStore for FaultyStore<S> {
 impl<S: WakeUp> WakeUp for FaultyStore<S> {
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.inner.changed().await;
+            tokio::select! {
+                biased;
+                () = self.inner.changed() => {}
+                () = self.line.faults.heard() => {}
+            }
             self.line.pass(Duration::ZERO).await;
         })
     }
@@ -222,6 +229,7 @@ impl<S: WakeUp> WakeUp for FaultyStore<S> {
         Box::pin(async move {
             self.line.pass(Duration::ZERO).await;
             self.inner.announce().await;
+            self.line.faults.announced();
         })
     }
 }

@@ -12,8 +12,10 @@ mod application;
 mod cold_queue;
 pub mod coverage;
 mod fleet;
+mod hints;
 mod instance;
 mod judge;
+pub mod limits;
 mod line;
 mod model;
 mod operator;
@@ -21,6 +23,7 @@ mod options;
 mod process;
 mod receivers;
 mod rng;
+mod shrink;
 mod supervisor;
 mod tenancy;
 mod world;
@@ -28,10 +31,13 @@ mod world;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use limits::Limits;
 use options::Options;
 use pillarbox::store::Mode;
 use rng::Rng;
 use world::World;
+
+pub use shrink::shrink;
 
 use crate::faulty::Then;
 use crate::ledger::Balance;
@@ -90,6 +96,8 @@ pub struct Script {
     /// The call to the store with this number, counted from 1, goes like this; `scripted faults` in the
     /// coverage says whether there was one.
     pub fault_at: Option<(u64, Then)>,
+    /// What there may be of everything at most, where partitions are owned.
+    pub limits: Limits,
 }
 
 /// Runs the simulation that `seed` and `script` make.
@@ -104,12 +112,8 @@ pub fn run(seed: u64, script: Script) -> Report {
         .expect("a runtime without threads or files can always be built");
     runtime.block_on(async {
         let rng = Rng::new(seed);
-        let drawn = match script.mode {
-            Mode::Claims => Options::draw(&rng),
-            Mode::Ownership => Options::draw_owned(&rng),
-        };
-        let options = if script.is_calm { drawn.calm() } else { drawn };
-        let world = World::new(options, script, rng);
+        let options = drawn(&rng, seed, script);
+        let world = World::new(options, script, (rng, Rng::beside(seed)));
         match script.mode {
             Mode::Claims => supervisor::supervise(&world).await,
             Mode::Ownership => fleet::supervise(&world).await,
@@ -118,4 +122,13 @@ pub fn run(seed: u64, script: Script) -> Report {
         let (violations, coverage, trace_hash, trace) = world.close_books();
         Report { seed, options: format!("{options:?}"), violations, balance, coverage, trace_hash, trace }
     })
+}
+
+/// What a seed decides, as far as the script allows it.
+fn drawn(rng: &Rng, seed: u64, script: Script) -> Options {
+    let options = match script.mode {
+        Mode::Claims => Options::draw(rng),
+        Mode::Ownership => script.limits.apply(Options::draw_owned(rng, &Rng::beside(seed).fork())),
+    };
+    if script.is_calm { options.calm() } else { options }
 }

@@ -201,6 +201,12 @@ mod mutants {
         assert!(caught_among_owners(Mutant::PoisonTakesNeighboursAlong).contains("starts"));
     }
 
+    /// O1
+    #[test]
+    fn delay_by_the_clock_is_caught() {
+        assert!(caught_among_owners(Mutant::DelayByTheClock).contains("overtakes"));
+    }
+
     /// O6
     #[test]
     fn park_forgotten_on_restart_is_caught() {

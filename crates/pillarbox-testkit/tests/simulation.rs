@@ -7,13 +7,20 @@ use std::ops::Range;
 
 use pillarbox::store::Mode;
 use pillarbox_testkit::faulty::Then;
+use pillarbox_testkit::sim::limits::Limits;
 use pillarbox_testkit::sim::{self, Script};
 
 /// The command that repeats one seed with its whole trace.
 const REPLAY: &str = "cargo test -p pillarbox-testkit --test simulation -- replay --nocapture";
 
-const TRACED: Script =
-    Script { mode: Mode::Claims, keep_trace: true, is_calm: false, death_at: None, fault_at: None };
+const TRACED: Script = Script {
+    mode: Mode::Claims,
+    keep_trace: true,
+    is_calm: false,
+    death_at: None,
+    fault_at: None,
+    limits: Limits::NONE,
+};
 
 /// What every thousand seeds must have met, or the simulation proves less than it says.
 const MUST_HAPPEN: [&str; 42] = [

@@ -8,24 +8,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pillarbox::store::Mode;
+use pillarbox_testkit::sim::limits::Limits;
 use pillarbox_testkit::sim::{self, Report, Script};
 
 const USAGE: &str = "\
 Runs the real engine in simulated time, with faults, from seeds.
 
-Usage: simulate [--seeds N] [--from N] [--mode MODE] [--mutant NAME] [--keep-going] [--coverage]
-       simulate --seed N [--mode MODE] [--mutant NAME]
+Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--mutant NAME] [--keep-going] [--coverage]
+       simulate --seed N [--mode MODE] [--limits LIMITS] [--mutant NAME]
 
-  --seeds N      how many seeds to run; default 1000
-  --from N       the first of them; default 0
-  --seed N       runs this one and prints all that happens in it
-  --mode MODE    ownership (default): several instances own partitions; claims: one after the other claims rows
-  --mutant NAME  switches a deliberate bug on, in a build with `--cfg pillarbox_mutant`; `list` names them
-  --keep-going   runs all seeds, though one has failed
-  --coverage     prints how often everything happened that a simulation is made for
-  -h, --help     prints this
+  --seeds N        how many seeds to run; default 1000
+  --from N         the first of them; default 0
+  --seed N         runs this one and prints all that happens in it
+  --mode MODE      ownership (default): several instances own partitions; claims: one after the other claims rows
+  --limits LIMITS  the most that a run may have, as in `keys=1,freezes=0`; only where partitions are owned
+  --mutant NAME    switches a deliberate bug on, in a build with `--cfg pillarbox_mutant`; `list` names them
+  --keep-going     runs all seeds, though one has failed
+  --coverage       prints how often everything happened that a simulation is made for
+  -h, --help       prints this
 
-A seed that fails prints what it decided and the command that repeats it. The exit code is 1 if one failed, or if in
+A seed that fails prints what it decided and the command that repeats it. The first of them is made smaller: the
+command has the lowest limits under which it still fails. The exit code is 1 if one failed, or if in
 two thousand seeds or more something never happened that must; 2 for wrong usage.
 
 Examples:
@@ -44,6 +47,7 @@ struct Arguments {
     /// One seed with its trace.
     replay: Option<u64>,
     mode: Mode,
+    limits: Limits,
     mutant: Option<String>,
     keeps_going: bool,
     shows_coverage: bool,
@@ -79,6 +83,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
         seeds: 1_000,
         replay: None,
         mode: Mode::Ownership,
+        limits: Limits::NONE,
         mutant: None,
         keeps_going: false,
         shows_coverage: false,
@@ -93,6 +98,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--from" => arguments.first = number(&word, &value()?)?,
             "--seed" => arguments.replay = Some(number(&word, &value()?)?),
             "--mutant" => arguments.mutant = Some(value()?),
+            "--limits" => arguments.limits = value()?.parse()?,
             "--mode" => {
                 arguments.mode = match value()?.as_str() {
                     "claims" => Mode::Claims,
@@ -103,7 +109,24 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             other => return Err(format!("there is no option `{other}`")),
         }
     }
+    if arguments.mode != Mode::Ownership && arguments.limits != Limits::NONE {
+        return Err("`--limits` needs `--mode ownership`".to_owned());
+    }
     Ok(Some(arguments))
+}
+
+impl Arguments {
+    fn script(&self) -> Script {
+        Script { mode: self.mode, limits: self.limits, ..Script::default() }
+    }
+
+    /// The command that repeats a seed within these limits.
+    fn command(&self, seed: u64, limits: Limits) -> String {
+        let mode = self.mode;
+        let limits = if limits == Limits::NONE { String::new() } else { format!(" --limits {limits}") };
+        let mutant = self.mutant.as_ref().map(|name| format!(" --mutant {name}")).unwrap_or_default();
+        format!("{}{seed} --mode {mode}{limits}{mutant}", switch::COMMAND)
+    }
 }
 
 fn number(option: &str, value: &str) -> Result<u64, String> {
@@ -112,8 +135,7 @@ fn number(option: &str, value: &str) -> Result<u64, String> {
 
 /// One seed with its whole trace.
 fn replay(arguments: &Arguments, seed: u64) -> bool {
-    let script = Script { mode: arguments.mode, keep_trace: true, ..Script::default() };
-    let report = sim::run(seed, script);
+    let report = sim::run(seed, Script { keep_trace: true, ..arguments.script() });
     say(&format!("{report}"));
     report.violations.is_empty()
 }
@@ -137,8 +159,7 @@ fn run_all(arguments: &Arguments) -> bool {
                     if seed >= end || is_over() {
                         return;
                     }
-                    let script = Script { mode: arguments.mode, ..Script::default() };
-                    let mut report = sim::run(seed, script);
+                    let mut report = sim::run(seed, arguments.script());
                     for (what, times) in std::mem::take(&mut report.coverage) {
                         *coverage.lock().expect("no worker panics").entry(what).or_default() += times;
                     }
@@ -198,9 +219,12 @@ fn show_progress(arguments: &Arguments, done: &AtomicU64, is_over: &dyn Fn() -> 
 
 fn sum_up(arguments: &Arguments, done: u64, took: Duration, failed: &[Report]) {
     for report in failed {
-        let mutant = arguments.mutant.as_ref().map(|name| format!(" --mutant {name}")).unwrap_or_default();
-        let (seed, mode) = (report.seed, arguments.mode);
-        say(&format!("{report}repeat it with\n  {}{seed} --mode {mode}{mutant}\n", switch::COMMAND));
+        say(&format!("{report}repeat it with\n  {}\n", arguments.command(report.seed, arguments.limits)));
+    }
+    if let Some(Report { seed, .. }) = failed.first() {
+        let limits = sim::shrink(*seed, arguments.script());
+        let smallest = sim::run(*seed, Script { limits, ..arguments.script() });
+        say(&format!("\nmade smaller\n{smallest}repeat it with\n  {}\n", arguments.command(*seed, limits)));
     }
     let each = took.as_secs_f64() * 1_000.0 / done.max(1) as f64;
     let seconds = took.as_secs_f64();

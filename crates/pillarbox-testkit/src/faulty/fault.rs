@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pillarbox::Event;
 use pillarbox::store::{
     Batch, Birth, Fetched, Floor, Found, Holding, Instance, Lease, Owner, Pulse, Settlement, Take, Token,
     Visit,
 };
+use pillarbox::{BoxFuture, Event};
 
 /// A call to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,4 +138,16 @@ pub trait Faults: Send + Sync + 'static {
 
     /// A call took effect.
     fn took_effect(&self, effect: Effect<'_>);
+
+    /// The call of the task that is polled has taken effect, or never will; its answer is on the way. Nothing, if nobody
+    /// needs to know.
+    fn is_over(&self) {}
+
+    /// The store was asked to tell other processes that there is something new. Nobody hears it, unless they are told.
+    fn announced(&self) {}
+
+    /// Completes when another process has told that there is something new. Nobody does, unless it is said here.
+    fn heard(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use pillarbox::store::{Administration, Floor, Ownership};
 use pillarbox::{Clock, PARTITIONS};
+use tokio::task::JoinHandle;
 
 use super::instance::Instance;
 use super::judge::at_once;
-use super::operator::weather;
+use super::operator::{steps, weather};
 use super::options::Owned;
 use super::supervisor::check_books;
 use super::world::World;
@@ -64,8 +65,8 @@ struct Fleet {
 impl Fleet {
     async fn let_things_go_wrong(&mut self) {
         let world = self.world.clone();
-        let weather = tokio::spawn(weather(world.clone()));
-        for _ in 0..world.rng.between(1, self.owned.instances) {
+        let weather = [tokio::spawn(weather(world.clone())), tokio::spawn(steps(world.clone()))];
+        for _ in 0..world.rng.between(1, self.owned.instances.max(1)) {
             self.start_and_write();
         }
         for _ in 0..self.owned.changes {
@@ -76,7 +77,7 @@ impl Fleet {
             self.change().await;
         }
         tokio::time::sleep(world.rng.millis(1, 3_000)).await;
-        weather.abort();
+        weather.iter().for_each(JoinHandle::abort);
     }
 
     /// One instance comes, goes, dies, freezes or is started again.
@@ -121,7 +122,11 @@ impl Fleet {
     fn start_and_write(&mut self) {
         let world = self.world.clone();
         let is_doomed = world.options.has_faults && world.rng.chance(250);
-        let dies_at = if is_doomed { world.rng.between(1, 1 << world.rng.between(4, 13)) } else { u64::MAX };
+        let dies_at = match world.script.death_at {
+            Some(poll) if self.started == 0 => poll,
+            _ if is_doomed => world.rng.between(1, 1 << world.rng.between(4, 13)),
+            _ => u64::MAX,
+        };
         let name = world.rng.chance(600).then(|| world.rng.pick(&NAMES));
         self.start(name, dies_at);
         if let Some(instance) = self.instances.last() {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pillarbox::store::{Batch, LONGEST_LEASE, Outcome, Settlement, Take};
-use pillarbox::{Clock, Schedule};
+use pillarbox::{BoxFuture, Clock, Schedule};
 
 use super::application::Kind;
 use super::model::{Settled, fault_in_death};
-use super::process::Process;
+use super::process::{Process, note_calling};
 use super::rng::Rng;
 use super::world::World;
 use crate::faulty::{Call, Effect, Fault, Faults, Then};
@@ -28,34 +28,24 @@ pub(super) struct SimLine {
 
 impl Faults for SimLine {
     fn next(&self, call: Call) -> Fault {
-        if let Some(then) = self.world.scripted_fault() {
-            self.cover(call, then);
-            return Fault { then, ..Fault::NONE };
-        }
-        if !self.world.is_faulty() {
-            let after = if self.rng.chance(300) { self.rng.millis(1, 3) } else { Duration::ZERO };
-            return Fault { before: Duration::ZERO, then: Then::Answer, after };
-        }
-        let rate = self.world.options.fault_rate;
-        let then = if !self.rng.chance(rate) {
-            Then::Answer
-        } else {
-            match self.rng.below(100) {
-                0..40 => Then::FailBefore,
-                40..85 => Then::FailAfter,
-                85..98 if matches!(call, Call::Settle | Call::Renew) => Then::Lock,
-                85..98 => Then::RollBack,
-                _ if self.world.options.has_silence => Then::Hang,
-                _ => Then::FailBefore,
-            }
-        };
-        if let Some(process) = self.caller.upgrade().filter(|_| then == Then::Hang) {
-            process.is_silenced.store(true, Ordering::Relaxed);
-        }
-        self.cover(call, then);
-        let (before, after) = (self.rng.dawdle(), self.rng.dawdle());
-        self.world.note_call(before + after);
-        Fault { before, then, after }
+        note_calling(matches!(call, Call::Settle) || call >= Call::Join);
+        self.draw(call)
+    }
+
+    fn is_over(&self) {
+        note_calling(false);
+    }
+
+    fn announced(&self) {
+        self.world.announce(self.process, &self.rng);
+    }
+
+    fn heard(&self) -> BoxFuture<'_, ()> {
+        let ear = self.world.hints.ear(self.process);
+        Box::pin(async move {
+            ear.notified().await;
+            self.world.cover("hints heard", 1);
+        })
     }
 
     fn took_effect(&self, effect: Effect<'_>) {
@@ -99,6 +89,38 @@ impl Faults for SimLine {
 }
 
 impl SimLine {
+    /// How the next call goes, by the script or by chance.
+    fn draw(&self, call: Call) -> Fault {
+        if let Some(then) = self.world.scripted_fault() {
+            self.cover(call, then);
+            return Fault { then, ..Fault::NONE };
+        }
+        if !self.world.is_faulty() {
+            let after = if self.rng.chance(300) { self.rng.millis(1, 3) } else { Duration::ZERO };
+            return Fault { before: Duration::ZERO, then: Then::Answer, after };
+        }
+        let rate = self.world.options.fault_rate;
+        let then = if !self.rng.chance(rate) {
+            Then::Answer
+        } else {
+            match self.rng.below(100) {
+                0..40 => Then::FailBefore,
+                40..85 => Then::FailAfter,
+                85..98 if matches!(call, Call::Settle | Call::Renew) => Then::Lock,
+                85..98 => Then::RollBack,
+                _ if self.world.options.has_silence => Then::Hang,
+                _ => Then::FailBefore,
+            }
+        };
+        if let Some(process) = self.caller.upgrade().filter(|_| then == Then::Hang) {
+            process.is_silenced.store(true, Ordering::Relaxed);
+        }
+        self.cover(call, then);
+        let (before, after) = (self.rng.dawdle(), self.rng.dawdle());
+        self.world.note_call(before + after);
+        Fault { before, then, after }
+    }
+
     fn taken(&self, take: &Take, batch: &Batch) {
         let (world, now) = (&self.world, self.world.clock.wall());
         assert!(take.lease_for <= LONGEST_LEASE, "the configuration allows no longer lease");

@@ -10,6 +10,18 @@ use super::rng::Rng;
 use super::world::World;
 use crate::ledger::Cause;
 
+/// The database's clock goes back a little now and then, for as long as it is awaited.
+pub(super) async fn steps(world: Arc<World>) {
+    let rng = world.beside.fork();
+    while world.options.owned.is_some_and(|owned| owned.has_steps) {
+        tokio::time::sleep(rng.millis(100, 3_000)).await;
+        let millis = rng.between(1, 1_500);
+        world.note(format_args!("the database's clock goes back by {millis} ms"));
+        world.cover("clock steps", 1);
+        world.clock.step_back(millis);
+    }
+}
+
 /// Clocks jump, and an operator is at work, for as long as it is awaited.
 pub(super) async fn weather(world: Arc<World>) {
     let rng = world.rng.fork();

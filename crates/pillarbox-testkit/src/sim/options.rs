@@ -27,7 +27,7 @@ pub(super) struct Options {
 }
 
 /// What a seed decides besides where partitions are owned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Owned {
     pub(super) order: Order,
     /// How many instances there are at most at the same time.
@@ -41,12 +41,21 @@ pub(super) struct Owned {
     pub(super) has_jumps: bool,
     /// Whether an operator replays, discards, skips and purges.
     pub(super) has_operator: bool,
+    /// Whether a call that is under way when its process freezes can take effect meanwhile.
+    pub(super) has_late_effects: bool,
+    /// Whether the database's clock goes back a little now and then. Nothing suffers from that.
+    pub(super) has_steps: bool,
+    /// Whether instances hear of each other's commits; some of it is lost, and some comes late.
+    pub(super) has_hints: bool,
+    /// Of a thousand polls so many are put off, so that the tasks of a process run in any order.
+    pub(super) put_off: u64,
 }
 
 /// What is promised about the events of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Order {
     /// Nothing.
+    #[default]
     None,
     /// They run one by one.
     GoOn,
@@ -80,8 +89,9 @@ impl Options {
         }
     }
 
-    /// A run in which partitions are owned.
-    pub(super) fn draw_owned(rng: &Rng) -> Self {
+    /// A run in which partitions are owned. What `beside` decides came later: without it older seeds stay what they
+    /// were.
+    pub(super) fn draw_owned(rng: &Rng, beside: &Rng) -> Self {
         let drawn = Self::draw(rng);
         let owned = Owned {
             order: rng.pick(&[
@@ -98,13 +108,18 @@ impl Options {
             has_freezes: drawn.has_faults && rng.chance(500),
             has_jumps: drawn.has_faults && rng.chance(150),
             has_operator: rng.chance(500),
+            has_late_effects: beside.chance(700),
+            has_steps: drawn.has_faults && beside.chance(250),
+            has_hints: beside.chance(500),
+            put_off: beside.pick(&[0, 0, 50, 300]),
         };
         Self { owned: Some(owned), has_silence: drawn.has_faults && rng.chance(200), ..drawn }
     }
 
     /// The same run with nothing that goes wrong by chance.
     pub(super) fn calm(self) -> Self {
-        let owned = self.owned.map(|owned| Owned { has_freezes: false, has_jumps: false, ..owned });
+        let owned =
+            self.owned.map(|owned| Owned { has_freezes: false, has_jumps: false, has_steps: false, ..owned });
         Self { has_faults: false, has_poison: false, has_silence: false, owned, ..self }
     }
 

@@ -1,5 +1,6 @@
 //! A process that can die at every await.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,6 +10,7 @@ use pillarbox::{BoxFuture, Spawn};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
+use super::rng::Rng;
 use super::world::World;
 use crate::faulty::Cutter;
 use crate::ledger::Cause;
@@ -31,6 +33,8 @@ pub(super) struct Process {
     frozen: Mutex<Option<Vec<Waker>>>,
     /// Whether a call of it will never be answered.
     pub(super) is_silenced: AtomicBool,
+    /// Decides which polls are put off.
+    rng: Rng,
 }
 
 impl Process {
@@ -47,6 +51,7 @@ impl Process {
             tasks: Mutex::default(),
             frozen: Mutex::default(),
             is_silenced: AtomicBool::new(false),
+            rng: world.beside.fork(),
         })
     }
 
@@ -78,6 +83,19 @@ impl Process {
     pub(super) fn thaw(&self) {
         let wakers = self.frozen().take();
         wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Whether a poll is put off, so that another task comes first.
+    fn puts_off(&self) -> bool {
+        let put_off = self.world.options.owned.map_or(0, |owned| owned.put_off);
+        let is_put_off = put_off > 0 && self.rng.chance(put_off);
+        self.world.cover("polls put off", u64::from(is_put_off));
+        is_put_off
+    }
+
+    /// Whether a task that is frozen waits for nothing but the database, which goes on.
+    fn waits_for_effect(&self, is_calling: bool) -> bool {
+        is_calling && self.world.options.owned.is_some_and(|owned| owned.has_late_effects)
     }
 
     fn frozen(&self) -> MutexGuard<'_, Option<Vec<Waker>>> {
@@ -125,7 +143,7 @@ impl Spawn for Mortals {
         if !self.0.is_alive() {
             return;
         }
-        let handle = tokio::spawn(Mortal { process: self.0.clone(), task });
+        let handle = tokio::spawn(Mortal { process: self.0.clone(), task, is_calling: false });
         let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.len() == tasks.capacity() {
             tasks.retain(|task| !task.is_finished());
@@ -134,10 +152,21 @@ impl Spawn for Mortals {
     }
 }
 
+thread_local! {
+    /// Whether the task that is polled has sent a call that has not taken effect.
+    static IS_CALLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The task that is polled has sent a call, or its call has taken effect.
+pub(super) fn note_calling(is_calling: bool) {
+    IS_CALLING.set(is_calling);
+}
+
 /// A task of a process; each of its polls may be the process's last moment.
 struct Mortal {
     process: Arc<Process>,
     task: BoxFuture<'static, ()>,
+    is_calling: bool,
 }
 
 impl Future for Mortal {
@@ -147,8 +176,13 @@ impl Future for Mortal {
         if !self.process.is_alive() {
             return Poll::Pending;
         }
-        if let Some(frozen) = &mut *self.process.frozen() {
+        let waits_for_effect = self.process.waits_for_effect(self.is_calling);
+        if let Some(frozen) = self.process.frozen().as_mut().filter(|_| !waits_for_effect) {
             frozen.push(context.waker().clone());
+            return Poll::Pending;
+        }
+        if self.process.puts_off() {
+            context.waker().wake_by_ref();
             return Poll::Pending;
         }
         let polls = self.process.polls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -161,7 +195,12 @@ impl Future for Mortal {
             self.process.kill("death by exhaustion");
             return Poll::Pending;
         }
+        IS_CALLING.set(self.is_calling);
         let poll = self.task.as_mut().poll(context);
+        let is_calling = IS_CALLING.replace(false);
+        let has_taken_effect = self.is_calling && !is_calling && self.process.is_frozen();
+        self.process.world.cover("effects while the caller was frozen", u64::from(has_taken_effect));
+        self.is_calling = is_calling;
         // Whoever died in this poll answers nothing.
         if self.process.is_alive() { poll } else { Poll::Pending }
     }

@@ -13,6 +13,11 @@ impl Rng {
         Self(AtomicU64::new(seed))
     }
 
+    /// A second stream from the same seed.
+    pub(super) fn beside(seed: u64) -> Self {
+        Self::new(Self::new(!seed).next())
+    }
+
     /// A stream of its own, so that what others draw does not disturb it.
     pub(super) fn fork(&self) -> Self {
         Self::new(self.next())

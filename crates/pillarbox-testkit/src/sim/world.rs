@@ -9,6 +9,7 @@ use std::time::Duration;
 use pillarbox::{BoxFuture, Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
+use super::hints::Hints;
 use super::model::Model;
 use super::options::LONGEST_BEAT;
 use super::rng::Rng;
@@ -50,6 +51,13 @@ impl SimClock {
         self.latest_skew.fetch_max(skew, Ordering::Relaxed);
     }
 
+    /// Goes back by so little that nobody may suffer from it.
+    pub(super) fn step_back(&self, millis: u64) {
+        let micros = millis as i64 * 1_000;
+        self.skew.fetch_sub(micros, Ordering::Relaxed);
+        self.latest_skew.fetch_sub(micros, Ordering::Relaxed);
+    }
+
     /// Goes forward to where the clock was at the latest, so that nothing waits for it to catch up.
     pub(super) fn catch_up(&self) {
         self.skew.store(self.latest_skew.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -76,11 +84,14 @@ pub(super) struct World {
     pub(super) options: Options,
     pub(super) script: Script,
     pub(super) rng: Rng,
+    /// For what came later, so that seeds without it stay what they were.
+    pub(super) beside: Rng,
     pub(super) clock: Arc<SimClock>,
     pub(super) db: MemoryStore,
     pub(super) ledger: Ledger,
     pub(super) model: Mutex<Model>,
     tenancy: Mutex<Tenancy>,
+    pub(super) hints: Hints,
     /// The dead event that each parked key is parked for.
     parked: Mutex<BTreeMap<String, String>>,
     /// Keys that were freed, and of which nothing has been delivered since.
@@ -118,7 +129,7 @@ struct Trace {
 }
 
 impl World {
-    pub(super) fn new(options: Options, script: Script, rng: Rng) -> Arc<Self> {
+    pub(super) fn new(options: Options, script: Script, (rng, beside): (Rng, Rng)) -> Arc<Self> {
         let clock = Arc::new(SimClock::new());
         let trace = Trace { hash: 0xcbf2_9ce4_8422_2325, lines: script.keep_trace.then(Vec::new) };
         Arc::new(Self {
@@ -129,9 +140,11 @@ impl World {
             options,
             script,
             rng,
+            beside,
             ledger: Ledger::new(),
             model: Mutex::default(),
             tenancy: Mutex::default(),
+            hints: Hints::default(),
             parked: Mutex::default(),
             resumed: Mutex::default(),
             discarded: Mutex::default(),

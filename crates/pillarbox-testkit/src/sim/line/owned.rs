@@ -83,6 +83,8 @@ impl SimLine {
             if let Some(fault) = fault {
                 world.violation(fault);
             }
+            let is_ahead = fetched.taken.created_at > now && call == Call::Fetch;
+            world.cover("events read by a clock that is behind their writing", u64::from(is_ahead));
             if call == Call::Below {
                 world.violation(format!("{id} was found below its floor"));
             }
