@@ -14,14 +14,20 @@
 
 mod process;
 mod report;
+mod shell;
+mod take_over;
 
 use std::time::Duration;
 
-use pillarbox::store::Ownership;
 use pillarbox::{Clock, Runtime, SystemClock};
 
 pub use process::member;
 pub use report::Report;
+pub use shell::Shell;
+pub use take_over::{
+    given_back_partitions_are_taken_at_once, killed_owner_is_taken_over_when_its_leases_end,
+    lone_named_instance_takes_its_own_back_at_once,
+};
 
 use crate::cluster::{Cluster, Member, nothing_is_pending};
 
@@ -33,21 +39,28 @@ const RELAYS: usize = 4;
 const WRITERS: usize = 2;
 /// Longer than an instance may be silent.
 const OVERSLEEP: Duration = Duration::from_secs(3);
+/// Between two events that are written by the database's own client.
+const CLIENT_EVERY: Duration = Duration::from_millis(200);
 /// Between two disturbances.
 const CALM: Duration = Duration::from_millis(1_500);
 
-/// Adds the case of this module to a [`Suite`](crate::servers::Suite): `chaos_trials!(suite, server, Stage)`.
+/// Adds the cases of this module to a [`Suite`](crate::servers::Suite): `chaos_trials!(suite, server, Stage)`.
 #[macro_export]
 macro_rules! chaos_trials {
     ($suite:expr, $server:expr, $stage:ty) => {{
         use $crate::chaos;
-        $crate::trials!($suite, $server, $stage; chaos { order_survives_everything });
+        $crate::trials!($suite, $server, $stage; chaos {
+            order_survives_everything
+            killed_owner_is_taken_over_when_its_leases_end
+            given_back_partitions_are_taken_at_once
+            lone_named_instance_takes_its_own_back_at_once
+        });
     }};
 }
 
 /// O1, O5, Q3: while processes are killed, frozen past their leases, stopped and started, nothing is lost, nothing is
 /// delivered that was rolled back, every key keeps its order, and every duplicate has a cause.
-pub async fn order_survives_everything<C: Cluster<Store: Ownership>>(stage: &C) {
+pub async fn order_survives_everything<C: Shell>(stage: &C) {
     let seconds =
         std::env::var(SECONDS).ok().map_or(60, |seconds| seconds.parse().expect("a number of seconds"));
     let mut report = Report::default();
@@ -58,10 +71,14 @@ pub async fn order_survives_everything<C: Cluster<Store: Ownership>>(stage: &C) 
     }
 
     let end = SystemClock.now() + Duration::from_secs(seconds);
-    while SystemClock.now() < end {
-        disturb(stage, &mut relays, &mut report).await;
-        SystemClock.sleep(CALM).await;
-    }
+    let disturbing = async {
+        while SystemClock.now() < end {
+            disturb(stage, &mut relays, &mut report).await;
+            SystemClock.sleep(CALM).await;
+        }
+    };
+    let (by_client, ()) = tokio::join!(write_by_client(stage, end), disturbing);
+    report.hear(std::process::id(), by_client);
     for writer in writers {
         report.hear(writer.number(), writer.end().await);
     }
@@ -110,6 +127,29 @@ async fn disturb<C: Cluster>(stage: &C, relays: &mut Vec<Member>, report: &mut R
         }
     }
     relays.push(start(stage, Role::Relay));
+}
+
+/// Writes with the database's own client, with a key and without, until `end`; returns what a writer would have told.
+async fn write_by_client<C: Shell>(stage: &C, end: Duration) -> Vec<String> {
+    let mut told = Vec::new();
+    for number in 0.. {
+        if SystemClock.now() >= end {
+            break;
+        }
+        let event_id = format!("by-client-{number}");
+        let key = (number % 3 > 0).then(|| format!("order-{}", number % process::KEYS));
+        let shown = key.as_deref().unwrap_or("-");
+        let value = key.as_ref().map_or("NULL".to_owned(), |key| format!("'{key}'"));
+        told.push(process::told("insert", &event_id, shown));
+        let columns = "event_id, event_type, event_key, payload";
+        let insert = format!(
+            "INSERT INTO outbox_event ({columns}) VALUES ('{event_id}', 'OrderPlaced', {value}, '{{}}')"
+        );
+        shell::ask(stage, insert).await;
+        told.push(process::told("commit", &event_id, shown));
+        SystemClock.sleep(CLIENT_EVERY).await;
+    }
+    told
 }
 
 fn start<C: Cluster>(stage: &C, role: Role) -> Member {

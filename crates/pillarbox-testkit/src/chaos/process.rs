@@ -12,7 +12,9 @@ use crate::cluster::{Cluster, orders, say};
 const ADDRESS: &str = "PILLARBOX_TEST_CHAOS";
 /// Set in a process: what it does.
 const ROLE: &str = "PILLARBOX_TEST_CHAOS_ROLE";
-const KEYS: u64 = 200;
+/// Set in a process that bears a name: the name.
+pub(super) const NAME: &str = "PILLARBOX_TEST_CHAOS_NAME";
+pub(super) const KEYS: u64 = 200;
 /// Of so many deliveries one fails, and one takes a while.
 const FAILS_ONE_OF: u64 = 20;
 const TAKES_LONG_ONE_OF: u64 = 50;
@@ -22,11 +24,17 @@ const MARGIN: Duration = Duration::from_millis(250);
 /// How often a relay looks whether it has lost something.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// As an instance that takes its time, so that what is measured is not the machine.
+pub(super) const STEADY_BEAT: Duration = Duration::from_secs(2);
+pub(super) const STEADY_SILENCE: Duration = Duration::from_secs(6);
+
 /// What a process does.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     Writer,
     Relay,
+    /// A relay with heartbeats that are far apart.
+    Steady,
 }
 
 /// This test binary once more, in a role.
@@ -43,16 +51,24 @@ pub fn member<C: Cluster<Store: Ownership>>() -> Option<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = C::at(&address).await;
-        if role == "Writer" { write(store).await } else { relay(store).await }
+        match role.as_str() {
+            "Writer" => write(store).await,
+            "Steady" => steady(store).await,
+            _ => relay(store).await,
+        }
     });
     // A thread may still wait for a line that never comes.
     runtime.shutdown_background();
     Some(ExitCode::SUCCESS)
 }
 
-/// Tells an act with its time, in nanoseconds of the machine's clock.
+/// An act with its time, in nanoseconds of the machine's clock.
+pub(super) fn told(act: &str, event_id: &str, key: &str) -> String {
+    format!("{act} {event_id} {key} {}", SystemClock.now().as_nanos())
+}
+
 fn tell(act: &str, event_id: &str, key: &str) {
-    say(&format!("{act} {event_id} {key} {}", SystemClock.now().as_nanos()));
+    say(&told(act, event_id, key));
 }
 
 fn key_of(event: &Event) -> &str {
@@ -99,6 +115,28 @@ async fn relay<S: Store + Ownership>(store: S) {
             tell("lost", "-", "-");
         }
     }
+    outbox.close().await;
+}
+
+/// Owns partitions until it is told to end.
+async fn steady<S: Store + Ownership>(store: S) {
+    let builder = match std::env::var(NAME) {
+        Ok(name) => Outbox::builder(store).name(name),
+        Err(_) => Outbox::builder(store),
+    };
+    let outbox = builder
+        .ordered()
+        .on("OrderPlaced", async |_: Delivery| -> Result<(), ListenerError> { Ok(()) })
+        .heartbeat_every(STEADY_BEAT)
+        .silent_after(STEADY_SILENCE)
+        .rebalance_every(STEADY_BEAT)
+        .margin(MARGIN)
+        .start()
+        .unwrap();
+    let _ = outbox.poll().await;
+    say("ready");
+    let mut orders = orders();
+    while orders.recv().await.is_some() {}
     outbox.close().await;
 }
 

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod cancellations;
+mod client;
 mod cluster;
 mod deadlocks;
 mod frozen;
@@ -26,13 +27,15 @@ use std::process::ExitCode;
 
 use pillarbox_testkit::servers::{self, Server, Suite};
 use pillarbox_testkit::{
-    acceptance_trials, cancellation_trials, cluster_trials, conformance_trials, ownership_trials, trials,
+    acceptance_trials, cancellation_trials, chaos_trials, cluster_trials, conformance_trials,
+    ownership_trials, trials,
 };
 
 use crate::stage::MySqlStage;
 
 fn main() -> ExitCode {
-    if let Some(code) = pillarbox_testkit::cluster::member::<MySqlStage>() {
+    let member = pillarbox_testkit::cluster::member::<MySqlStage>();
+    if let Some(code) = member.or_else(pillarbox_testkit::chaos::member::<MySqlStage>) {
         return code;
     }
     let mut suite = Suite::from_args();
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         acceptance_trials!(suite, server, MySqlStage);
         cancellation_trials!(suite, server, MySqlStage);
         cluster_trials!(suite, server, MySqlStage);
+        chaos_trials!(suite, server, MySqlStage);
         add_trials(&mut suite, server);
     }
     suite.run()

@@ -220,17 +220,8 @@ pub(crate) async fn printed_sql_does_the_same(stage: &MySqlStage) {
     assert_works(&stage.store).await;
 }
 
-/// Runs SQL by the `mariadb` client, which is installed with the server.
 async fn run_by_client(stage: &MySqlStage, sql: &str) {
-    let options = stage.administrator();
-    let url = options.to_url_lossy();
-    let mut client = tokio::process::Command::new("mariadb")
-        .args(["--no-defaults", "--skip-ssl", "--protocol=tcp", "--default-character-set=utf8mb4"])
-        .arg(format!("--host={}", options.get_host()))
-        .arg(format!("--port={}", options.get_port()))
-        .arg(format!("--user={}", options.get_username()))
-        .arg(&stage.database)
-        .env("MYSQL_PWD", percent_decoded(url.password().unwrap_or("")))
+    let mut client = tokio::process::Command::from(stage.mariadb())
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -240,25 +231,6 @@ async fn run_by_client(stage: &MySqlStage, sql: &str) {
     drop(input);
     let ended = client.wait_with_output().await.unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        match (first, tail) {
-            (b'%', [high, low, tail @ ..]) => {
-                let digits = String::from_utf8_lossy(&[*high, *low]).into_owned();
-                bytes.push(u8::from_str_radix(&digits, 16).unwrap());
-                rest = tail;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap()
 }
 
 /// S6: who may not create triggers gets the tables, and who may adds the trigger later.
