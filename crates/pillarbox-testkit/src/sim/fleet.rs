@@ -19,9 +19,9 @@ use super::world::World;
 const DRAIN_WITHIN: Duration = Duration::from_secs(1_800);
 /// The same after the clock has jumped: what was due looks delayed for as far as it went back.
 const DRAIN_AFTER_JUMP_WITHIN: Duration = Duration::from_secs(3 * 3_600);
-/// Within this time everybody looks at all of his partitions: calls that are under way when the faults end may take
-/// half of it.
-const LOOK_WITHIN: Duration = Duration::from_secs(60);
+/// Within this time everybody has looked at all of his partitions, and set aside what waits for a parked key. Who has a
+/// queue for one does that one by one, with a poll between two of them.
+const LOOK_WITHIN: Duration = Duration::from_secs(600);
 /// After this time the dead are struck off.
 const LONGEST_SILENCE: Duration = Duration::from_secs(12);
 /// Within this time shares are even then.
