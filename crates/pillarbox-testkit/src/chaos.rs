@@ -25,7 +25,7 @@ pub use process::member;
 pub use report::Report;
 pub use shell::Shell;
 pub use take_over::{
-    given_back_partitions_are_taken_at_once, killed_owner_is_taken_over_when_its_leases_end,
+    given_back_partitions_are_taken_within_a_heartbeat, killed_owner_is_taken_over_when_its_leases_end,
     lone_named_instance_takes_its_own_back_at_once,
 };
 
@@ -52,7 +52,7 @@ macro_rules! chaos_trials {
         $crate::trials!($suite, $server, $stage; chaos {
             order_survives_everything
             killed_owner_is_taken_over_when_its_leases_end
-            given_back_partitions_are_taken_at_once
+            given_back_partitions_are_taken_within_a_heartbeat
             lone_named_instance_takes_its_own_back_at_once
         });
     }};

@@ -256,9 +256,12 @@ impl Membership {
         }
         match self.store.release(&self.instance.owner, &self.course.giving_back).await {
             Ok(()) => {
-                for floor in std::mem::take(&mut self.course.giving_back) {
-                    self.held.remove(&floor.partition);
-                    self.tenure.let_go(floor.partition);
+                for Floor { partition, epoch, .. } in std::mem::take(&mut self.course.giving_back) {
+                    // It may have been acquired anew since it was drained.
+                    if self.held.get(&partition).is_some_and(|held| held.holding.epoch == epoch) {
+                        self.held.remove(&partition);
+                        self.tenure.let_go(partition);
+                    }
                 }
                 // Those who wait for these partitions wait for their next heartbeat, and events for nothing.
                 self.announcer.announce();

@@ -27,6 +27,10 @@ pub(crate) fn taken(row: &PgRow, token: Token) -> Result<Taken, sqlx::Error> {
     })
 }
 
+/// What the defaults of two columns may differ by in a row that was written by hand: each is the moment at which it was
+/// computed. Nobody delays an event by less.
+const DEFAULTS_APART: u64 = 1_000;
+
 /// How long the event of this row has to wait for a time of its own.
 pub(crate) fn ready_in(row: &PgRow) -> Result<Duration, sqlx::Error> {
     let now = row.try_get("now")?;
@@ -36,7 +40,7 @@ pub(crate) fn ready_in(row: &PgRow) -> Result<Duration, sqlx::Error> {
     }
     // A lease that is left from the mode `claims` means nothing.
     let (created_at, due_at): (Instant, Instant) = (row.try_get("created_at")?, row.try_get("due_at")?);
-    let is_delayed = due_at.micros_since(created_at) > 0;
+    let is_delayed = due_at.micros_since(created_at) > DEFAULTS_APART;
     Ok(Duration::from_micros(if is_delayed { due_at.micros_since(now) } else { 0 }))
 }
 

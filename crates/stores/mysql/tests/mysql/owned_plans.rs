@@ -1,5 +1,7 @@
 //! Owners read by index ranges, and no more than they asked for.
 
+use std::time::Duration;
+
 use pillarbox::store::{DoneRows, EventStore, Mode, Outcome, Ownership, Settlement, Visit};
 use pillarbox_testkit::conformance::ownership::{unnamed, visit};
 use sqlx::mysql::{MySqlConnection, MySqlRow};
@@ -24,6 +26,10 @@ FROM number AS high
 JOIN number AS low
 WHERE high.n <= 300
 ORDER BY high.n, low.n";
+
+/// How often pages are counted again, and with what pause, until no transaction of others adds to them.
+const COUNTS: u32 = 60;
+const BETWEEN_COUNTS: Duration = Duration::from_millis(500);
 
 const FRESH: &str = "outbox_event_fresh";
 const ASIDE: &str = "outbox_event_aside";
@@ -188,17 +194,32 @@ pub(crate) async fn fetch_passes_by_what_was_done(stage: &MySqlStage) {
         let found = counted.store.fetch(&visits, limit).await.unwrap().len() as u64;
 
         if stage.is_mariadb().await {
-            let pages = pages_of(stage, &fetch).await;
             // Rows are looked up by their number through three levels, once to be seen and once to be read, and the
             // server reads up to eight of a range ahead.
             let looked_up = if found > 0 { found + 8 * 256 } else { 0 };
-            assert!(pages <= 10 * 257 + 6 * looked_up, "{pages} pages for 256 partitions and {found} rows");
+            let most = 10 * 257 + 6 * looked_up;
+            let pages = fewest_pages_of(stage, &fetch, most).await;
+            assert!(pages <= most, "{pages} pages for 256 partitions and {found} rows");
         }
         assert!(floor.is_some() || found > 1_000, "{found}");
     }
     report.execute("ROLLBACK").await.unwrap();
     assert!(fetched.len() > 5_000, "{}", fetched.len());
     counted.store.close().await;
+}
+
+/// How many pages a statement looks at when nobody else is at work, or as many as `most`. A transaction of another trial
+/// that is older than what was done makes the server look up every version that it steps over behind the end of a range.
+async fn fewest_pages_of(stage: &MySqlStage, sql: &str, most: u64) -> u64 {
+    let mut fewest = pages_of(stage, sql).await;
+    for _ in 0..COUNTS {
+        if fewest <= most {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_COUNTS).await;
+        fewest = fewest.min(pages_of(stage, sql).await);
+    }
+    fewest
 }
 
 /// How many pages a statement looks at, as MariaDB tells.

@@ -4,7 +4,8 @@ WITH outbox AS MATERIALIZED (
 seen AS MATERIALIZED (
     SELECT
         ARRAY(SELECT running::xid FROM pg_snapshot_xip(pg_current_snapshot()) AS running) AS running,
-        age(pg_snapshot_xmax(pg_current_snapshot())::xid) AS age_of_next
+        age(pg_snapshot_xmax(pg_current_snapshot())::xid) AS age_of_next,
+        age(pg_snapshot_xmax(pg_current_snapshot())::xid) - 65536 AS age_of_last
 ),
 due AS MATERIALIZED (
     SELECT seq, available_at
@@ -19,7 +20,7 @@ due AS MATERIALIZED (
             OR $7
             OR NOT (
                 event.xmax = ANY ((SELECT running FROM seen)::xid[])
-                OR age(event.xmax) <= (SELECT age_of_next FROM seen)
+                OR age(event.xmax) BETWEEN (SELECT age_of_last FROM seen) AND (SELECT age_of_next FROM seen)
             )
         )
     ORDER BY available_at, seq
