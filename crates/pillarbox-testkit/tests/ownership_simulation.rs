@@ -117,7 +117,7 @@ fn sweep(seed: u64, planned: &str, script: impl Fn(u64) -> Script) -> u64 {
 /// A calm run that is short enough to be repeated for each of its awaits.
 fn short() -> Script {
     let limits = "instances=2,changes=1,writers=1,transactions=2,keys=2,operator=0,put_off=0";
-    Script { is_calm: true, limits: limits.parse().unwrap(), ..FLEET }
+    Script { is_calm: true, limits: limits.parse().expect("limits that can be read"), ..FLEET }
 }
 
 /// D11, O5, Q3: an owner may die at every await of its tasks, one after the other, to the last of the run.
