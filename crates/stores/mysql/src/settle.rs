@@ -250,6 +250,7 @@ async fn locked(
     numbers.sort_unstable();
     let mut locked = Vec::new();
     for numbers in numbers.chunks(MOST_LISTED) {
+        // Asked for the number alone, MySQL would go through a small table and lock all of it.
         let free = numbers_of(connection, &statements.free, numbers).await?;
         let present = numbers_of(connection, &statements.present, numbers).await?;
         locked.extend(present.into_iter().filter(|seq| !free.contains(seq)));
