@@ -278,7 +278,7 @@ impl<S: Store> Outbox<S> {
     /// Who takes part, who owns which partition, what waits in each, and how many keys are blocked or parked, of all
     /// instances together.
     ///
-    /// Where partitions are owned it reads every pending event once by an index, as
+    /// Where partitions are owned it reads pending events by indexes, those that were set aside twice, as
     /// [`stats`](crate::store::Administration::stats) does: ask every minute or so, and not with every scrape. The
     /// [metrics](crate::MetricsExporter::record_census) hear the answer too. A role that only writes is refused.
     ///

@@ -19,6 +19,11 @@ pub struct Waiting {
     pub oldest_due_for: Option<Duration>,
 }
 
+/// A row of the list that makes no sense, as the driver says it.
+pub fn unreadable(reason: String) -> sqlx::Error {
+    sqlx::Error::Decode(reason.into())
+}
+
 /// Adds what waits to its partition, of which `census` has all.
 pub fn count(census: &mut Census, waiting: Waiting) {
     let Waiting { partition, fresh, aside, oldest_due_for } = waiting;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::store::{Census, Epoch, Mode, Registration, StoreError, Tenancy};
-use pillarbox_sql::census::{self, Waiting};
+use pillarbox_sql::census::{self, Waiting, unreadable};
 use pillarbox_sql::members;
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
@@ -99,8 +99,4 @@ fn waiting(row: &PgRow) -> Result<Waiting, sqlx::Error> {
 
 fn number(row: &PgRow, name: &str) -> Result<u64, sqlx::Error> {
     row.try_get::<i64, _>(name).map(i64::unsigned_abs)
-}
-
-fn unreadable(reason: String) -> sqlx::Error {
-    sqlx::Error::Decode(reason.into())
 }

@@ -139,7 +139,7 @@ impl StoreHarness for PostgresStage {
     }
 }
 
-/// Makes the leases of all partitions and instances end two hours later.
+/// Makes the leases of all partitions and instances end two hours later, and events seem to be written and due then.
 pub(crate) const INTO_FUTURE: &str = "
     UPDATE outbox_partition SET until = until + interval '2 hours';
     UPDATE outbox_instance SET until = until + interval '2 hours';

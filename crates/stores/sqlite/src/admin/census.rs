@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::store::{Census, Epoch, Mode, Registration, StoreError, Tenancy};
-use pillarbox_sql::census::{self, Waiting};
+use pillarbox_sql::census::{self, Waiting, unreadable};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection, Row};
 
@@ -92,8 +92,4 @@ fn waiting(row: &SqliteRow) -> Result<Waiting, sqlx::Error> {
 
 fn number(row: &SqliteRow, name: &str) -> Result<u64, sqlx::Error> {
     row.try_get::<i64, _>(name).map(i64::unsigned_abs)
-}
-
-fn unreadable(reason: String) -> sqlx::Error {
-    sqlx::Error::Decode(reason.into())
 }
