@@ -28,6 +28,9 @@ pub enum DeadHead {
     Park,
 }
 
+/// The most outcomes that wait to be recorded, whatever the queues hold.
+const MOST_UNRECORDED: usize = 10_000;
+
 /// How long an event without a listener is held before it is looked at again.
 pub(crate) const HOLD_FOR: Duration = Duration::from_secs(60);
 
@@ -157,6 +160,30 @@ impl Config {
     /// becomes free, the queue would be kept full at the price of a statement per event.
     pub(crate) fn worthwhile_room(&self) -> usize {
         self.batch_size.min(self.cold_queue.div_ceil(2))
+    }
+
+    /// How many events of owned partitions may wait for their outcomes to be recorded while others are read and
+    /// delivered: enough for what is being written and what is gathered meanwhile.
+    pub(crate) fn unrecorded(&self) -> usize {
+        match self.mode() {
+            Mode::Claims => 0,
+            Mode::Ownership => self.cold_queue.saturating_mul(2).min(MOST_UNRECORDED),
+        }
+    }
+
+    /// The most outcomes in one write. An owner's are half of what may be unrecorded: while they are written, as many
+    /// more can come, and whoever gathers them waits for none that cannot.
+    pub(crate) fn most_settled(&self) -> usize {
+        match self.mode() {
+            Mode::Claims => 500,
+            Mode::Ownership => (self.unrecorded() / 2).clamp(1, 1_000),
+        }
+    }
+
+    /// The most outcomes that are handed in to be recorded before somebody has to wait.
+    pub(crate) fn outcomes(&self) -> usize {
+        let queued = self.hot_queue.saturating_add(self.cold_queue).min(MOST_UNRECORDED);
+        queued.saturating_add(self.unrecorded())
     }
 
     /// The most events in one take.

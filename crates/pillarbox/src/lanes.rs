@@ -63,9 +63,11 @@ pub(crate) enum Order {
 /// How much is held in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most events, from when they are read until their outcomes are recorded; at least 1. A key that must be read
-    /// on before others can run that are in memory brings one more.
+    /// The most events, from when they are read until they have an outcome; at least 1. A key that must be read on
+    /// before others can run that are in memory brings one more.
     pub(crate) events: usize,
+    /// How many more there may be together with those whose outcomes are being recorded: of these a number is left.
+    pub(crate) unrecorded: usize,
     /// The most that wait in one key, and are read of it at once, at least 1: what more comes of it is set aside, so
     /// that a slow key leaves room for others.
     pub(crate) of_key: usize,
@@ -109,7 +111,7 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// Lanes without a partition.
     pub(crate) fn new(order: Order, limits: Limits) -> Self {
-        let limits = Limits { events: limits.events.max(1), of_key: limits.of_key.max(1) };
+        let limits = Limits { events: limits.events.max(1), of_key: limits.of_key.max(1), ..limits };
         let rules = Rules { order, limits };
         Self { rules, share: Share::default(), suspect: None, reads: 0, promised: BTreeMap::new() }
     }
@@ -154,7 +156,10 @@ impl Lanes {
     /// How many events may still be read, besides those of reads that are under way.
     pub(crate) fn room(&self) -> usize {
         let promised: usize = self.promised.values().sum();
-        self.rules.limits.events.saturating_sub(self.share.in_flight() + promised)
+        let Limits { events, unrecorded, .. } = self.rules.limits;
+        let in_all = self.share.in_flight() + promised;
+        let without_outcome = in_all - self.share.ending();
+        events.saturating_sub(without_outcome).min((events + unrecorded).saturating_sub(in_all))
     }
 
     /// Begins to [fetch](crate::store::Ownership::fetch) fresh events, where `closed` is the closed number as it is

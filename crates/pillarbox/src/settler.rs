@@ -22,8 +22,6 @@ use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
 use crate::store::{DoneRows, EventStore, Lease, Outcome, Settlement, StoreError};
 
-/// The most outcomes in one write.
-const MAX_BATCH: usize = 500;
 /// How long outcomes are gathered under load: so many times as long as the last write took, between these two. A
 /// database that many instances share makes each of them write more at once, and together as often as one alone.
 const GATHER_TIMES: u32 = 4;
@@ -34,6 +32,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Pauses between tries while the database is away: doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const LAST_PAUSE: Duration = Duration::from_secs(1);
+
 /// The task that writes outcomes.
 pub(crate) struct Settler {
     pub(crate) store: Arc<dyn EventStore>,
@@ -44,6 +43,8 @@ pub(crate) struct Settler {
     /// The poller, which must know of events that become due before it would look.
     pub(crate) wake: Arc<Wake>,
     pub(crate) done: DoneRows,
+    /// The most outcomes in one write.
+    pub(crate) most: usize,
     /// Present if the instance's name was set.
     pub(crate) namesake: Option<Arc<Namesake>>,
     /// The reader of owned partitions, if there are any.
@@ -111,7 +112,7 @@ impl Settler {
         gather_for: Duration,
     ) {
         let mut patience = None;
-        while batch.len() < MAX_BATCH && flushes.is_empty() {
+        while batch.len() < self.most && flushes.is_empty() {
             if let Ok(entry) = entries.try_recv() {
                 sort_in(entry, batch, flushes);
                 continue;
@@ -137,7 +138,7 @@ impl Settler {
     async fn write(&self, mut batch: Vec<Unrecorded>, held: &mut Held, state: &SettlerState) {
         let mut parts = Vec::new();
         while !batch.is_empty() {
-            parts.push(batch.split_off(batch.len().saturating_sub(MAX_BATCH)));
+            parts.push(batch.split_off(batch.len().saturating_sub(self.most)));
         }
         let mut pause = FIRST_PAUSE;
         while let Some(mut part) = parts.pop() {
@@ -326,6 +327,7 @@ mod tests {
             shutdown: Arc::new(Shutdown::new()),
             wake: Arc::default(),
             done: DoneRows::Keep,
+            most: 500,
             namesake: None,
             reader: None,
         };

@@ -1,5 +1,6 @@
 //! An event from its arrival until what became of it is recorded.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::store::{Fetched, Taken};
@@ -38,6 +39,12 @@ pub(super) enum Stage {
     },
 }
 
+impl Stage {
+    fn is_ending(&self) -> bool {
+        matches!(self, Self::Ends { .. })
+    }
+}
+
 impl Flight {
     pub(super) fn new(fetched: Fetched, key: Option<Arc<str>>, origin: Origin) -> Self {
         Self { key, origin, stage: Stage::Waits(Box::new(fetched.taken)) }
@@ -52,5 +59,61 @@ impl Flight {
                 None
             }
         }
+    }
+}
+
+/// The flights of a partition by their numbers, and how many of them are ending.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    by_number: BTreeMap<i64, Flight>,
+    ending: usize,
+}
+
+impl Flights {
+    pub(super) fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// How many have their outcome, which is being recorded.
+    pub(super) fn ending(&self) -> usize {
+        self.ending
+    }
+
+    pub(super) fn contains(&self, seq: i64) -> bool {
+        self.by_number.contains_key(&seq)
+    }
+
+    pub(super) fn get(&self, seq: i64) -> Option<&Flight> {
+        self.by_number.get(&seq)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i64, &Flight)> {
+        self.by_number.iter().map(|(&seq, flight)| (seq, flight))
+    }
+
+    /// Adds a flight that is not there.
+    pub(super) fn insert(&mut self, seq: i64, flight: Flight) {
+        self.ending += usize::from(flight.stage.is_ending());
+        self.by_number.insert(seq, flight);
+    }
+
+    pub(super) fn remove(&mut self, seq: i64) -> Option<Flight> {
+        let removed = self.by_number.remove(&seq)?;
+        self.ending -= usize::from(removed.stage.is_ending());
+        Some(removed)
+    }
+
+    /// Does something with a flight, if it is there: the only way to change one.
+    pub(super) fn change<T>(&mut self, seq: i64, change: impl FnOnce(&mut Flight) -> T) -> Option<T> {
+        let flight = self.by_number.get_mut(&seq)?;
+        let was_ending = flight.stage.is_ending();
+        let changed = change(flight);
+        self.ending = self.ending + usize::from(flight.stage.is_ending()) - usize::from(was_ending);
+        Some(changed)
+    }
+
+    /// Forgets those that have not begun.
+    pub(super) fn forget_waiting(&mut self) {
+        self.by_number.retain(|_, flight| matches!(flight.stage, Stage::Runs | Stage::Ends { .. }));
     }
 }

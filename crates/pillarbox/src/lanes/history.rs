@@ -6,7 +6,7 @@ mod world;
 use proptest::prelude::*;
 
 use self::world::{Ending, World};
-use super::Order;
+use super::{Limits, Order};
 
 /// Something that happens. Numbers choose among what there is at that moment; if there is nothing, nothing happens.
 #[derive(Clone, Copy, Debug)]
@@ -122,10 +122,11 @@ proptest! {
     #[test]
     fn histories_keep_every_promise(
         order in orders(),
+        unrecorded in 0..12usize,
         of_key in 1..4usize,
         acts in prop::collection::vec(act(), 0..250),
     ) {
-        let mut world = World::new(order, 12, of_key);
+        let mut world = World::new(order, Limits { events: 12, unrecorded, of_key });
 
         for act in acts {
             world.act(act);

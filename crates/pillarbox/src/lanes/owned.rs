@@ -5,7 +5,7 @@ mod answer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::flight::{Flight, Origin, Stage};
+use super::flight::{Flight, Flights, Origin, Stage};
 use super::lane::{Gate, Lane};
 use super::read::Kind;
 use super::{Order, Rules, Step};
@@ -18,13 +18,15 @@ pub(super) struct Owned {
     partition: u8,
     pub(super) epoch: Epoch,
     pub(super) floor: i64,
+    /// Every fresh event up to this is in flight, and none can appear: the next read goes on from here.
+    passed: i64,
     is_draining: bool,
     /// The read that is under way: at most one is.
     pub(super) reading: Option<u64>,
     rules: Rules,
     /// Events up to this run one by one.
     suspect_to: Option<i64>,
-    flights: BTreeMap<i64, Flight>,
+    flights: Flights,
     lanes: BTreeMap<Arc<str>, Lane>,
     /// All fresh events up to this that were there at the take-over have been read, and none of them went back.
     seen: i64,
@@ -52,11 +54,12 @@ impl Owned {
             partition: holding.partition,
             epoch: holding.epoch,
             floor: holding.floor,
+            passed: holding.floor,
             is_draining: false,
             reading: None,
             rules,
             suspect_to: (holding.crashes >= 2).then_some(holding.suspect_to),
-            flights: BTreeMap::new(),
+            flights: Flights::default(),
             lanes,
             seen: holding.floor,
             let_go: None,
@@ -76,6 +79,11 @@ impl Owned {
         self.flights.len()
     }
 
+    /// How many of those in flight have their outcome, which is being recorded.
+    pub(super) fn ending(&self) -> usize {
+        self.flights.ending()
+    }
+
     /// Whether keys are on the list of those to be read.
     pub(super) fn has_keys(&self) -> bool {
         !self.to_read.is_empty()
@@ -93,7 +101,7 @@ impl Owned {
     /// Forgets what has not begun.
     pub(super) fn drain(&mut self) {
         self.is_draining = true;
-        self.flights.retain(|_, flight| matches!(flight.stage, Stage::Runs | Stage::Ends { .. }));
+        self.flights.forget_waiting();
         self.to_read.clear();
         self.suspects.clear();
         for lane in self.lanes.values_mut() {
@@ -114,17 +122,19 @@ impl Owned {
         if matches!(kind, Kind::Fresh { .. }) {
             self.let_go = None;
         }
-        let is_asked = |flight: &Flight| match kind {
-            Kind::Fresh { .. } | Kind::Below => flight.origin == Origin::Fresh,
+        let floor = if matches!(kind, Kind::Fresh { .. }) { self.passed } else { self.floor };
+        let is_asked = |seq: i64, flight: &Flight| match kind {
+            Kind::Fresh { .. } => flight.origin == Origin::Fresh && seq > floor,
+            Kind::Below => flight.origin == Origin::Fresh && seq <= floor,
             Kind::Key { key, .. } => flight.key.as_ref() == Some(key),
             Kind::Due | Kind::Parked { .. } => true,
         };
-        let flights = self.flights.iter().filter(|(_, flight)| is_asked(flight));
-        let mut in_flight: Vec<i64> = flights.map(|(&seq, _)| seq).collect();
+        let flights = self.flights.iter().filter(|(seq, flight)| is_asked(*seq, flight));
+        let mut in_flight: Vec<i64> = flights.map(|(seq, _)| seq).collect();
         if let Kind::Key { key, .. } = kind {
             in_flight.extend(self.lanes.get(key).into_iter().flat_map(|lane| &lane.passed));
         }
-        Visit { partition: self.partition, epoch: self.epoch, floor: self.floor, in_flight }
+        Visit { partition: self.partition, epoch: self.epoch, floor, in_flight }
     }
 
     /// The next key to be read. Without room only one for which others wait in memory.
@@ -160,11 +170,11 @@ impl Owned {
     /// What a delivered event leaves to be done.
     pub(super) fn ended(&mut self, event_id: &str, lease: Lease, outcome: Outcome, steps: &mut Vec<Step>) {
         let released = outcome == Outcome::Released;
-        let flight = self.flights.get_mut(&lease.seq).filter(|flight| matches!(flight.stage, Stage::Runs));
-        let key = flight.and_then(|flight| {
-            flight.stage = Stage::Ends { released };
+        let key = self.flights.change(lease.seq, |flight| {
+            matches!(flight.stage, Stage::Runs).then(|| flight.stage = Stage::Ends { released })?;
             flight.key.clone()
         });
+        let key = key.flatten();
         let outcome = match key {
             Some(_) => self.rules.order.judge(outcome),
             None => outcome,
@@ -192,11 +202,11 @@ impl Owned {
 
     /// Lets go of an event whose outcome is recorded, or never will be.
     pub(super) fn recorded(&mut self, seq: i64, is_applied: bool, steps: &mut Vec<Step>) {
-        let Some(Stage::Ends { released }) = self.flights.get(&seq).map(|flight| &flight.stage) else {
+        let Some(Stage::Ends { released }) = self.flights.get(seq).map(|flight| &flight.stage) else {
             return;
         };
         let goes_back = *released || !is_applied;
-        let Some(flight) = self.flights.remove(&seq) else { return };
+        let Some(flight) = self.flights.remove(seq) else { return };
         if goes_back && flight.origin == Origin::Fresh {
             self.let_go(seq);
         }
@@ -223,9 +233,10 @@ impl Owned {
     /// The suspect that is next, and its number.
     pub(super) fn next_suspect(&mut self) -> Option<(i64, Step)> {
         while let Some(seq) = self.suspects.pop_front() {
-            let flight =
-                self.flights.get_mut(&seq).filter(|flight| matches!(flight.stage, Stage::Suspect(_)));
-            if let Some(taken) = flight.and_then(|flight| flight.take(Stage::Runs)) {
+            let taken = self.flights.change(seq, |flight| {
+                matches!(flight.stage, Stage::Suspect(_)).then(|| flight.take(Stage::Runs))?
+            });
+            if let Some(taken) = taken.flatten() {
                 return Some((seq, Step::Run { taken: *taken, is_suspect: true }));
             }
         }
@@ -234,10 +245,10 @@ impl Owned {
 
     /// Runs an event whose turn it is.
     fn start(&mut self, seq: i64, steps: &mut Vec<Step>) {
-        let Some(flight) = self.flights.get_mut(&seq) else { return };
-        let Some(taken) = flight.take(Stage::Runs) else { return };
+        let taken = self.flights.change(seq, |flight| flight.take(Stage::Runs));
+        let Some(taken) = taken.flatten() else { return };
         if self.suspect_to.is_some_and(|suspect_to| seq <= suspect_to) {
-            flight.stage = Stage::Suspect(taken);
+            self.flights.change(seq, |flight| flight.stage = Stage::Suspect(taken));
             self.suspects.push_back(seq);
         } else {
             steps.push(Step::Run { taken: *taken, is_suspect: false });
@@ -277,10 +288,13 @@ impl Owned {
     fn set_aside(&mut self, key: &Arc<str>, events: BTreeSet<i64>, steps: &mut Vec<Step>) {
         let Some(lane) = self.lanes.get_mut(key) else { return };
         for seq in events {
-            let Some(flight) = self.flights.get_mut(&seq) else { continue };
+            let Some(flight) = self.flights.get(seq) else { continue };
             if flight.origin != Origin::Fresh {
-                self.flights.remove(&seq);
-            } else if let Some(taken) = flight.take(Stage::Ends { released: false }) {
+                self.flights.remove(seq);
+                continue;
+            }
+            let taken = self.flights.change(seq, |flight| flight.take(Stage::Ends { released: false }));
+            if let Some(taken) = taken.flatten() {
                 lane.leaving.insert(seq);
                 let outcome = Outcome::Aside { until: None, reason: format!("key: {key}") };
                 steps.push(Step::Settle { event_id: taken.event_id, lease: taken.lease, outcome });
@@ -300,7 +314,7 @@ impl Owned {
         recalled.extend(lane.due.drain(..));
         let mut is_aside = origin == Origin::Aside;
         for seq in recalled {
-            match self.flights.remove(&seq).map(|flight| flight.origin) {
+            match self.flights.remove(seq).map(|flight| flight.origin) {
                 Some(Origin::Fresh) => self.let_go(seq),
                 Some(Origin::Aside) => is_aside = true,
                 None => {}
@@ -320,6 +334,7 @@ impl Owned {
     fn let_go(&mut self, seq: i64) {
         self.let_go = Some(self.let_go.map_or(seq, |lowest| lowest.min(seq)));
         self.seen = self.seen.min(seq - 1);
+        self.passed = self.passed.min(seq - 1);
     }
 
     /// What a read under way brings of this key must not be used.

@@ -10,6 +10,7 @@ use super::owned::Owned;
 pub(super) struct Share {
     owned: BTreeMap<u8, Owned>,
     in_flight: usize,
+    ending: usize,
     /// Those with keys to be read.
     with_keys: BTreeSet<u8>,
     /// Those with suspects that may run.
@@ -26,9 +27,15 @@ impl Share {
         self.in_flight
     }
 
+    /// How many of them have their outcome, which is being recorded.
+    pub(super) fn ending(&self) -> usize {
+        self.ending
+    }
+
     /// Adds a partition that is not there.
     pub(super) fn insert(&mut self, partition: u8, owned: Owned) {
         self.in_flight += owned.in_flight();
+        self.ending += owned.ending();
         self.owned.insert(partition, owned);
         self.change(partition, |_| {});
     }
@@ -36,16 +43,19 @@ impl Share {
     pub(super) fn remove(&mut self, partition: u8) {
         self.with_keys.remove(&partition);
         self.with_suspects.remove(&partition);
-        let removed = self.owned.remove(&partition);
-        self.in_flight -= removed.map_or(0, |owned| owned.in_flight());
+        if let Some(removed) = self.owned.remove(&partition) {
+            self.in_flight -= removed.in_flight();
+            self.ending -= removed.ending();
+        }
     }
 
     /// Does something with a partition, if it is there: the only way to change one.
     pub(super) fn change<T>(&mut self, partition: u8, change: impl FnOnce(&mut Owned) -> T) -> Option<T> {
         let owned = self.owned.get_mut(&partition)?;
-        let before = owned.in_flight();
+        let (in_flight, ending) = (owned.in_flight(), owned.ending());
         let changed = change(owned);
-        self.in_flight = self.in_flight + owned.in_flight() - before;
+        self.in_flight = self.in_flight + owned.in_flight() - in_flight;
+        self.ending = self.ending + owned.ending() - ending;
         list(&mut self.with_keys, partition, owned.has_keys());
         list(&mut self.with_suspects, partition, owned.has_suspects());
         Some(changed)
@@ -69,7 +79,8 @@ impl Share {
         let those = |has: fn(&Owned) -> bool| -> BTreeSet<u8> {
             self.owned.iter().filter(|(_, owned)| has(owned)).map(|(partition, _)| *partition).collect()
         };
-        self.in_flight == self.owned.values().map(Owned::in_flight).sum::<usize>()
+        let sum = |of: fn(&Owned) -> usize| self.owned.values().map(of).sum::<usize>();
+        (self.in_flight, self.ending) == (sum(Owned::in_flight), sum(Owned::ending))
             && self.with_keys == those(Owned::has_keys)
             && self.with_suspects == those(Owned::has_suspects)
     }

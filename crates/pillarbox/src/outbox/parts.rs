@@ -135,10 +135,11 @@ impl<S: Store> Parts<S> {
             shutdown: self.shutdown.clone(),
             wake: self.wake.clone(),
             done: self.config.done,
+            most: self.config.most_settled(),
             namesake: self.config.name.is_some().then(|| self.namesake()),
             reader: self.mailbox.as_ref().map(|(mailbox, _)| mailbox.clone()),
         };
-        settler.start(self.config.hot_queue.saturating_add(self.config.cold_queue).min(10_000))
+        settler.start(self.config.outcomes())
     }
 
     fn namesake(&self) -> Arc<Namesake> {

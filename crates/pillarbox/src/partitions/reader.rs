@@ -70,7 +70,8 @@ impl Reader {
         (mailbox, messages): (Mailbox, mpsc::UnboundedReceiver<Message>),
     ) -> Self {
         let events = parts.config.cold_queue;
-        let limits = Limits { events, of_key: parts.config.run_events.min(events) };
+        let of_key = parts.config.run_events.min(events);
+        let limits = Limits { events, unrecorded: parts.config.unrecorded(), of_key };
         Self {
             lanes: Lanes::new(order, limits),
             wanted: Wanted::new(parts.runtime.clock.now()),

@@ -34,17 +34,17 @@ pub(super) struct World {
     pub(super) table: Table,
     lanes: Lanes,
     order: Order,
-    events: usize,
+    limits: Limits,
     reading: Vec<Reading>,
     running: Vec<Lease>,
     settling: Vec<Settlement>,
 }
 
 impl World {
-    pub(super) fn new(order: Order, events: usize, of_key: usize) -> Self {
-        let lanes = Lanes::new(order, Limits { events, of_key });
+    pub(super) fn new(order: Order, limits: Limits) -> Self {
+        let lanes = Lanes::new(order, limits);
         let (table, reading, running, settling) = Default::default();
-        let mut world = Self { table, lanes, order, events, reading, running, settling };
+        let mut world = Self { table, lanes, order, limits, reading, running, settling };
         (0..2).for_each(|partition| world.take_over(partition));
         world
     }
@@ -235,8 +235,10 @@ impl World {
 
     /// One event more than the limit for each key that has to be read on.
     pub(super) fn check_memory(&self) {
-        let in_flight = self.lanes.share.in_flight();
-        assert!(in_flight <= self.events + 4, "{in_flight} are in flight");
+        let (in_flight, ending) = (self.lanes.share.in_flight(), self.lanes.share.ending());
+        let Limits { events, unrecorded, .. } = self.limits;
+        assert!(in_flight <= events + unrecorded + 4, "{in_flight} are in flight");
+        assert!(in_flight - ending <= events + 4, "{in_flight} are in flight, {ending} of them ending");
         assert!(self.lanes.share.adds_up(), "what the partitions have together is not what each has");
     }
 

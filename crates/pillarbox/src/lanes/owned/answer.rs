@@ -57,7 +57,7 @@ impl Owned {
     /// A fresh event: it runs, waits, or is set aside.
     fn fresh(&mut self, fetched: Fetched, steps: &mut Vec<Step>) {
         let seq = fetched.taken.lease.seq;
-        if self.flights.contains_key(&seq) {
+        if self.flights.contains(seq) {
             return;
         }
         let key = self.lane_of(&fetched);
@@ -111,7 +111,7 @@ impl Owned {
     /// An event whose time has come: it is the next of its key.
     fn due(&mut self, fetched: Fetched, steps: &mut Vec<Step>) {
         let seq = fetched.taken.lease.seq;
-        if self.is_draining || self.flights.contains_key(&seq) {
+        if self.is_draining || self.flights.contains(seq) {
             return;
         }
         let key = self.lane_of(&fetched);
@@ -171,7 +171,7 @@ impl Owned {
         for fetched in events {
             let seq = fetched.taken.lease.seq;
             let waits = !fetched.ready_in.is_zero();
-            if self.flights.contains_key(&seq) {
+            if self.flights.contains(seq) {
                 continue;
             } else if waits && self.rules.order.goes_on() {
                 lane.passed.insert(seq);
@@ -196,9 +196,10 @@ impl Owned {
             return;
         }
         let let_go = self.let_go.unwrap_or(i64::MAX);
-        let mut fresh = self.flights.iter().filter(|(_, flight)| flight.origin == Origin::Fresh);
-        let lowest = fresh.next().map_or(i64::MAX, |(&seq, _)| seq).min(let_go);
-        self.floor = self.floor.max(closed.min(known).min(lowest - 1));
+        self.passed = self.passed.max(closed.min(known)).min(let_go - 1);
+        let lowest = self.flights.iter().find(|(_, flight)| flight.origin == Origin::Fresh);
+        let lowest = lowest.map_or(i64::MAX, |(seq, _)| seq);
+        self.floor = self.floor.max(self.passed.min(lowest - 1));
         self.seen = self.seen.max(known).min(let_go - 1);
         for key in std::mem::take(&mut self.unseen) {
             if self.lanes.get(&key).is_some_and(|lane| lane.not_before > self.seen) {

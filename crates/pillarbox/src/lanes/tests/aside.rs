@@ -7,7 +7,7 @@ const WAITS: Duration = Duration::from_secs(60);
 /// O2: once the head is through, what is aside runs in order, in runs, and only then fresh events.
 #[test]
 fn key_goes_on_in_runs_when_its_head_is_through() {
-    let limits = Limits { events: 100, of_key: 2 };
+    let limits = Limits { events: 100, unrecorded: 0, of_key: 2 };
     let waits = blocked("order-17", WAITS, None);
     let mut rig = Rig::with(Order::Release, limits, holding(), &[waits]);
     assert_eq!(rig.fetch(vec![of(9, "order-17")]), ["aside 9"]);
@@ -108,7 +108,7 @@ fn read_from_before_a_failure_opens_no_key() {
 /// O1: an event that went back, and is read again while its key closes, still comes before what is aside.
 #[test]
 fn event_that_went_back_comes_before_what_is_aside() {
-    let limits = Limits { events: 100, of_key: 1 };
+    let limits = Limits { events: 100, unrecorded: 0, of_key: 1 };
     let mut rig = Rig::with(Order::Release, limits, holding(), &[]);
     let steps = rig.fetch((1..=3).map(|seq| of(seq, "order-17")).collect());
     assert_eq!(steps, ["run 1", "aside 3"]);
@@ -128,7 +128,7 @@ fn event_that_went_back_comes_before_what_is_aside() {
 #[test]
 fn released_head_closes_its_key_again() {
     let ready = blocked("order-17", Duration::ZERO, None);
-    let limits = Limits { events: 100, of_key: 10 };
+    let limits = Limits { events: 100, unrecorded: 0, of_key: 10 };
     let mut rig = Rig::with(Order::Release, limits, holding(), &[ready]);
     assert_eq!(rig.due(vec![of(1, "order-17")]), ["run 1"]);
     assert_eq!(rig.key("order-17", vec![]), [""; 0]);
@@ -201,7 +201,7 @@ fn delayed_event_that_fails_holds_its_key() {
 #[test]
 fn due_event_frees_no_parked_key() {
     let parked = blocked("order-17", Duration::ZERO, Some("event-1"));
-    let limits = Limits { events: 100, of_key: 10 };
+    let limits = Limits { events: 100, unrecorded: 0, of_key: 10 };
     let mut rig = Rig::with(Order::Park, limits, holding(), &[parked]);
 
     assert_eq!(rig.due(vec![of(5, "order-17")]), ["run 5"]);
@@ -232,7 +232,7 @@ fn key_is_read_again_after_an_unrecorded_outcome() {
 #[test]
 fn failed_read_is_repeated() {
     let ready = blocked("order-17", Duration::ZERO, None);
-    let limits = Limits { events: 100, of_key: 10 };
+    let limits = Limits { events: 100, unrecorded: 0, of_key: 10 };
     let mut rig = Rig::with(Order::Release, limits, holding(), &[ready]);
 
     let read = rig.0.key().unwrap();
@@ -245,7 +245,7 @@ fn failed_read_is_repeated() {
 /// D7: a key is read on without room if others wait for it in memory, or they would wait for ever; otherwise not.
 #[test]
 fn key_is_read_without_room_only_for_those_that_wait() {
-    let limits = Limits { events: 2, of_key: 10 };
+    let limits = Limits { events: 2, unrecorded: 0, of_key: 10 };
     let ready = [blocked("order-17", Duration::ZERO, None), blocked("order-18", Duration::ZERO, None)];
     let mut rig = Rig::with(Order::Release, limits, holding(), &ready);
     assert_eq!(rig.fetch(vec![of(1, "order-18")]), ["aside 1"]);

@@ -6,10 +6,11 @@ SET
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
-FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[]) AS settled (seq, token, event_partition, epoch)
-JOIN outbox_partition AS lease ON lease.event_partition = settled.event_partition
+FROM unnest($1::bigint[], $2::bigint[]) AS settled (seq, token)
+-- A token is the complement of the epoch and the partition, which is its lowest byte.
+JOIN outbox_partition AS lease ON lease.event_partition = ~settled.token & 255
 WHERE event.seq = settled.seq
-    AND event.event_partition = settled.event_partition
+    AND event.event_partition = lease.event_partition
     AND event.status NOT IN (1, 3)
-    AND lease.epoch = settled.epoch
+    AND lease.epoch = ~settled.token >> 8
 RETURNING settled.seq, settled.token;

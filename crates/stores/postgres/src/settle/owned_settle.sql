@@ -28,21 +28,17 @@ changed AS (
         $3::bigint[],
         $4::bigint[],
         $5::smallint[],
-        $6::bigint[],
-        $7::smallint[],
-        $8::integer[],
-        $9::integer[],
-        $10::bigint[],
-        $11::bigint[],
-        $12::text[],
-        $13::text[],
-        $14::boolean[],
-        $15::boolean[]
+        $6::integer[],
+        $7::integer[],
+        $8::bigint[],
+        $9::bigint[],
+        $10::text[],
+        $11::text[],
+        $12::boolean[],
+        $13::boolean[]
     ) AS settled (
         seq,
         token,
-        event_partition,
-        epoch,
         status,
         attempts,
         starts,
@@ -53,10 +49,11 @@ changed AS (
         is_endless,
         parks
     )
-    JOIN fence ON fence.event_partition = settled.event_partition
-        AND fence.epoch = settled.epoch
+    -- A token is the complement of the epoch and the partition, which is its lowest byte.
+    JOIN fence ON fence.event_partition = ~settled.token & 255
+        AND fence.epoch = ~settled.token >> 8
     WHERE event.seq = settled.seq
-        AND event.event_partition = settled.event_partition
+        AND event.event_partition = fence.event_partition
         AND event.attempts = coalesce(settled.attempts, event.attempts)
         AND event.status NOT IN (1, 3)
     RETURNING

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillarbox::store::{
-    DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, cut_error,
+    DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, Token, cut_error,
 };
 use pillarbox_sql::{micros, refusal};
 use sqlx::SqlStr;
@@ -12,14 +12,17 @@ use sqlx::postgres::PgConnection;
 use super::{Leases, leases_of};
 use crate::store::{Inner, Query};
 
+/// How many rows of owned partitions one statement settles, so that it fits into one record of TLS (16 KiB). A longer one
+/// is sent in several pieces, and each but the first waits for the server to acknowledge the one before, which that puts
+/// off for up to 40 ms: the driver does not set `TCP_NODELAY`.
+const DONE_AT_ONCE: usize = 240;
+const OTHERS_AT_ONCE: usize = 100;
+
 /// Leases in columns, by number: rows are locked in this order by all, so that no two lock each other out.
 #[derive(Default)]
 pub(super) struct Numbers {
     pub(super) seqs: Vec<i64>,
     pub(super) tokens: Vec<i64>,
-    /// Of leases under the token of a partition.
-    partitions: Vec<i16>,
-    epochs: Vec<i64>,
 }
 
 impl Numbers {
@@ -31,13 +34,16 @@ impl Numbers {
         numbers
     }
 
+    /// Those of settlements in the order of their numbers.
+    fn of(settlements: &[&Settlement]) -> Self {
+        let mut numbers = Self::default();
+        settlements.iter().for_each(|settlement| numbers.push(&settlement.lease));
+        numbers
+    }
+
     fn push(&mut self, lease: &Lease) {
         self.seqs.push(lease.seq);
         self.tokens.push(lease.token.0);
-        if let Some((partition, epoch)) = lease.token.partition() {
-            self.partitions.push(i16::from(partition));
-            self.epochs.push(epoch.0);
-        }
     }
 
     fn is_empty(&self) -> bool {
@@ -46,8 +52,8 @@ impl Numbers {
 
     /// Each partition and epoch once.
     fn fences(&self) -> (Vec<i16>, Vec<i64>) {
-        let fences: BTreeSet<(i16, i64)> =
-            self.partitions.iter().copied().zip(self.epochs.iter().copied()).collect();
+        let fence = |&token: &i64| Token(token).partition().map(|(of, epoch)| (i16::from(of), epoch.0));
+        let fences: BTreeSet<(i16, i64)> = self.tokens.iter().filter_map(fence).collect();
         fences.into_iter().unzip()
     }
 }
@@ -56,24 +62,32 @@ impl Numbers {
 pub(super) struct Sorted {
     done: Numbers,
     others: Others,
-    owned_done: Numbers,
-    owned_others: Others,
+    /// In parts.
+    owned_done: Vec<Numbers>,
+    owned_others: Vec<Others>,
 }
 
 impl Sorted {
     pub(super) fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
+        let mut settlements: Vec<&Settlement> = settlements.iter().collect();
+        settlements.sort_by_key(|settlement| settlement.lease.seq);
         let (owned, taken): (Vec<&Settlement>, Vec<&Settlement>) =
-            settlements.iter().partition(|settlement| settlement.lease.token.partition().is_some());
-        let (done, others) = apart(taken)?;
-        let (owned_done, owned_others) = apart(owned)?;
-        Ok(Self { done, others, owned_done, owned_others })
+            settlements.into_iter().partition(|settlement| settlement.lease.token.partition().is_some());
+        let (done, others) = apart(taken);
+        let (owned_done, owned_others) = apart(owned);
+        Ok(Self {
+            done: Numbers::of(&done),
+            others: Others::new(&others)?,
+            owned_done: owned_done.chunks(DONE_AT_ONCE).map(Numbers::of).collect(),
+            owned_others: owned_others.chunks(OTHERS_AT_ONCE).map(Others::new).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Whether it takes more than one statement.
     pub(super) fn is_mixed(&self) -> bool {
         let Self { done, others, owned_done, owned_others } = self;
-        let statements = [done, &others.numbers, owned_done, &owned_others.numbers];
-        statements.into_iter().filter(|numbers| !numbers.is_empty()).count() > 1
+        let of_takes = [done, &others.numbers].into_iter().filter(|numbers| !numbers.is_empty()).count();
+        of_takes + owned_done.len() + owned_others.len() > 1
     }
 
     /// Applies all, and returns the leases that were settled.
@@ -98,30 +112,23 @@ impl Sorted {
         };
         let mut queries = Vec::new();
         if !self.done.is_empty() {
-            let Numbers { seqs, tokens, .. } = &self.done;
+            let Numbers { seqs, tokens } = &self.done;
             queries.push(inner.query(done).bind(seqs).bind(tokens));
         }
-        if !self.owned_done.is_empty() {
-            let Numbers { seqs, tokens, partitions, epochs } = &self.owned_done;
-            let query = inner.query(owned_done).bind(seqs).bind(tokens);
-            queries.push(query.bind(partitions).bind(epochs));
+        for Numbers { seqs, tokens } in &self.owned_done {
+            queries.push(inner.query(owned_done).bind(seqs).bind(tokens));
         }
         if !self.others.numbers.is_empty() {
             queries.push(self.others.taken(inner));
         }
-        if !self.owned_others.numbers.is_empty() {
-            queries.push(self.owned_others.owned(inner));
-        }
+        queries.extend(self.owned_others.iter().map(|others| others.owned(inner)));
         queries
     }
 }
 
 /// DONE, which writes the same to all rows, and the others.
-fn apart(settlements: Vec<&Settlement>) -> Result<(Numbers, Others), StoreError> {
-    let (done, others): (Vec<&Settlement>, Vec<&Settlement>) =
-        settlements.into_iter().partition(|settlement| settlement.outcome == Outcome::Done);
-    let done = Numbers::new(done.into_iter().map(|settlement| &settlement.lease));
-    Ok((done, Others::new(others)?))
+fn apart(settlements: Vec<&Settlement>) -> (Vec<&Settlement>, Vec<&Settlement>) {
+    settlements.into_iter().partition(|settlement| settlement.outcome == Outcome::Done)
 }
 
 /// Outcomes other than DONE, in columns; `None` leaves a column of the row as it is.
@@ -141,8 +148,8 @@ struct Others {
 }
 
 impl Others {
-    fn new(mut settlements: Vec<&Settlement>) -> Result<Self, StoreError> {
-        settlements.sort_by_key(|settlement| settlement.lease.seq);
+    /// Those of settlements in the order of their numbers.
+    fn new(settlements: &[&Settlement]) -> Result<Self, StoreError> {
         let mut others = Self::default();
         for settlement in settlements {
             check(settlement)?;
@@ -167,16 +174,16 @@ impl Others {
 
     /// The statement for leases of takes.
     fn taken(&self, inner: &Inner) -> Query {
-        let Numbers { seqs, tokens, .. } = &self.numbers;
+        let Numbers { seqs, tokens } = &self.numbers;
         self.bind(inner.query(&inner.statements.settle).bind(seqs).bind(tokens))
     }
 
     /// The statement for leases under the tokens of partitions.
     fn owned(&self, inner: &Inner) -> Query {
-        let Numbers { seqs, tokens, partitions, epochs } = &self.numbers;
+        let Numbers { seqs, tokens } = &self.numbers;
         let (fenced, fences) = self.numbers.fences();
         let query = inner.query(&inner.statements.owned_settle).bind(fenced).bind(fences);
-        let query = query.bind(seqs).bind(tokens).bind(partitions).bind(epochs);
+        let query = query.bind(seqs).bind(tokens);
         self.bind(query).bind(&self.endless).bind(&self.parks)
     }
 
