@@ -68,8 +68,8 @@ pub(crate) struct Limits {
     pub(crate) events: usize,
     /// How many more there may be together with those whose outcomes are being recorded: of these a number is left.
     pub(crate) unrecorded: usize,
-    /// The most that wait in one key, and are read of it at once, at least 1: what more comes of it is set aside, so
-    /// that a slow key leaves room for others.
+    /// The most that wait in one key, and are read of it at once, at least 1. While more come, nothing else of their
+    /// partition is read before half of them have run, or what is too much is [set aside](Lanes::relieve).
     pub(crate) of_key: usize,
 }
 
@@ -146,6 +146,16 @@ impl Lanes {
         self.share.remove(partition);
         self.suspect =
             self.suspect.filter(|(token, _)| token.partition().is_some_and(|(of, _)| of != partition));
+    }
+
+    /// Whether a key of this partition has more events than there is room for, so that others may wait behind it.
+    pub(crate) fn is_crowded(&self, partition: u8) -> bool {
+        self.share.get(partition).is_some_and(Owned::is_crowded)
+    }
+
+    /// Lets the others of a crowded partition pass: what is too much, and all that follows in its key, is set aside.
+    pub(crate) fn relieve(&mut self, partition: u8) {
+        self.share.change(partition, Owned::relieve);
     }
 
     /// How far a partition has come, for the next heartbeat.
@@ -284,8 +294,12 @@ impl Lanes {
 
     fn read_each(&mut self, partitions: &[u8], kind: Kind) -> Option<Read> {
         let room = self.room();
-        let partitions = self.readable(partitions, room);
-        let limit = room / partitions.len().max(1);
+        let room_in = |partition: u8| self.share.get(partition).map_or(0, Owned::room);
+        let partitions: Vec<u8> =
+            partitions.iter().copied().filter(|partition| room_in(*partition) > 0).collect();
+        let partitions = self.readable(&partitions, room);
+        let least = partitions.iter().map(|partition| room_in(*partition)).min().unwrap_or_default();
+        let limit = (room / partitions.len().max(1)).min(least);
         self.read(&partitions, kind, limit, limit * partitions.len())
     }
 

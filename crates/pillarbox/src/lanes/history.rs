@@ -22,6 +22,7 @@ enum Act {
     Key,
     Parked,
     Below,
+    Relieve(u8),
     /// The statement of a read under way sees the table now.
     Look(usize),
     Answer(usize),
@@ -60,6 +61,7 @@ fn act() -> impl Strategy<Value = Act> {
         12 => Just(Act::Key),
         3 => Just(Act::Parked),
         1 => Just(Act::Below),
+        4 => (0..2u8).prop_map(Act::Relieve),
         10 => any().prop_map(Act::Look),
         40 => any().prop_map(Act::Answer),
         2 => any().prop_map(Act::Fail),
@@ -88,6 +90,7 @@ impl World {
             Act::Key => self.key(),
             Act::Parked => self.parked(),
             Act::Below => self.below(),
+            Act::Relieve(partition) => self.relieve(partition),
             Act::Look(which) => self.look(which),
             Act::Answer(which) => self.answer(which),
             Act::Fail(which) => self.fail(which),

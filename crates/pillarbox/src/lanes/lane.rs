@@ -55,6 +55,11 @@ impl Lane {
         Self { gate, ..Self::default() }
     }
 
+    /// Whether its fresh events go on, and so many of them wait that no more may.
+    pub(super) fn is_full(&self, most: usize) -> bool {
+        self.gate == Gate::Open && self.waiting.len() >= most
+    }
+
     /// The next to run.
     pub(super) fn next(&mut self) -> Option<i64> {
         self.due.pop_front().or_else(|| self.waiting.pop_first())

@@ -39,6 +39,10 @@ pub(super) struct Owned {
     unseen: Vec<Arc<str>>,
     /// Events that may run one by one, in this order.
     suspects: VecDeque<i64>,
+    /// A key that has more than memory has for it, until a read has seen the end of what is fresh.
+    crowd: Option<Arc<str>>,
+    /// What a key has too much of is set aside, and not left where it is until there is room again.
+    is_relieved: bool,
 }
 
 impl Owned {
@@ -67,6 +71,8 @@ impl Owned {
             to_read: VecDeque::new(),
             unseen: Vec::new(),
             suspects: VecDeque::new(),
+            crowd: None,
+            is_relieved: false,
         };
         for (key, lane) in &mut owned.lanes {
             lane.is_listed = lane.wants_read(owned.seen);
@@ -114,6 +120,25 @@ impl Owned {
     /// Whether it can be read now.
     pub(super) fn is_readable(&self) -> bool {
         self.reading.is_none() && !self.is_draining
+    }
+
+    /// Whether a key has more than memory has for it, and others may wait behind that.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowd.is_some()
+    }
+
+    /// Lets others pass the key that they wait behind: with the next read, what it has too much of is set aside.
+    pub(super) fn relieve(&mut self) {
+        self.is_relieved = self.crowd.take().is_some();
+    }
+
+    /// How many more events a read should bring at most: none before half of a crowd has run.
+    pub(super) fn room(&self) -> usize {
+        let most = self.rules.limits.of_key;
+        let crowd = self.crowd.as_ref().and_then(|key| self.lanes.get(key));
+        let room =
+            crowd.filter(|lane| lane.gate == Gate::Open).map(|lane| most.saturating_sub(lane.waiting.len()));
+        room.map_or(usize::MAX, |room| if room < most.div_ceil(2) { 0 } else { room })
     }
 
     /// Begins the read with this number.

@@ -285,14 +285,40 @@ fn released_event_comes_again_in_order() {
     assert_eq!(rig.fetch(again), ["run 1"]);
 }
 
-/// Guarantee 7: a slow key fills its own share of the memory and no more; what is over waits aside, in order.
+/// P5: a key with a long backlog is read on as it runs, and nothing of it is written twice.
+#[test]
+fn hot_key_is_read_on_as_it_runs() {
+    let limits = Limits { events: 10, unrecorded: 10, of_key: 4 };
+    let mut rig = Rig::with(Order::Release, limits, holding(), &[]);
+
+    assert_eq!(rig.fetch((1..=9).map(|seq| of(seq, "order-17")).collect()), ["run 1"]);
+    assert!(rig.0.is_crowded(PARTITION));
+    assert!(rig.0.fresh(&[PARTITION], 100).is_none(), "there is no room for the next of the key");
+
+    rig.end(1, Outcome::Done);
+    assert_eq!(rig.end(2, Outcome::Done), ["done 2", "run 3"]);
+    let read = rig.0.fresh(&[PARTITION], 100).unwrap();
+    assert_eq!((read.limit(), passes(&read, 5), passes(&read, 6)), (2, true, false));
+    rig.0.answer(read, vec![of(6, "order-17"), of(7, "order-17")]);
+    assert!(rig.0.is_crowded(PARTITION), "more may follow");
+    for seq in 3..=7 {
+        rig.end(seq, Outcome::Done);
+    }
+
+    assert_eq!(rig.fetch(vec![of(8, "order-17")]), ["run 8"]);
+    assert!(!rig.0.is_crowded(PARTITION));
+}
+
+/// Guarantee 7: others pass a slow key; what is too much of it waits aside, in order.
 #[test]
 fn slow_key_leaves_room_for_others() {
     let limits = Limits { events: 10, unrecorded: 0, of_key: 2 };
     let mut rig = Rig::with(Order::Release, limits, holding(), &[]);
+    let of_slow = |seqs: std::ops::RangeInclusive<i64>| seqs.map(|seq| of(seq, "order-17")).collect();
+    assert_eq!(rig.fetch(of_slow(1..=5)), ["run 1"]);
 
-    let steps = rig.fetch((1..=5).map(|seq| of(seq, "order-17")).collect());
-    assert_eq!(steps, ["run 1", "aside 4", "aside 5"]);
+    rig.0.relieve(PARTITION);
+    assert_eq!(rig.fetch(of_slow(4..=5)), ["aside 4", "aside 5"]);
 
     rig.record([4, 5]);
     assert_eq!(rig.0.room(), 7);

@@ -49,6 +49,10 @@ impl World {
         world
     }
 
+    pub(super) fn relieve(&mut self, partition: u8) {
+        self.lanes.relieve(partition);
+    }
+
     fn take_over(&mut self, partition: u8) {
         let (holding, blocked) = self.table.acquire(partition);
         self.lanes.take_over(&holding, &blocked);

@@ -34,10 +34,14 @@ impl Owned {
             Kind::Fresh { closed } => {
                 let last = events.last().map(|fetched| fetched.taken.lease.seq);
                 let known = last.filter(|_| events.len() >= limit).unwrap_or(i64::MAX);
-                events.into_iter().for_each(|fetched| self.fresh(fetched, steps));
+                if known == i64::MAX {
+                    self.crowd = None;
+                }
+                let sets_aside = std::mem::take(&mut self.is_relieved);
+                events.into_iter().for_each(|fetched| self.fresh(fetched, sets_aside, steps));
                 self.rise(*closed, known, steps);
             }
-            Kind::Below => events.into_iter().for_each(|fetched| self.fresh(fetched, steps)),
+            Kind::Below => events.into_iter().for_each(|fetched| self.fresh(fetched, true, steps)),
             Kind::Due => events.into_iter().for_each(|fetched| self.due(fetched, steps)),
             Kind::Key { key, leaving } => self.of_key(key, *leaving, events, limit, steps),
             Kind::Parked { .. } => {}
@@ -54,8 +58,9 @@ impl Owned {
         }
     }
 
-    /// A fresh event: it runs, waits, or is set aside.
-    fn fresh(&mut self, fetched: Fetched, steps: &mut Vec<Step>) {
+    /// A fresh event: it runs, waits, or is set aside. One that its key has no room for is left where it is, unless
+    /// others are to pass.
+    fn fresh(&mut self, fetched: Fetched, sets_aside: bool, steps: &mut Vec<Step>) {
         let seq = fetched.taken.lease.seq;
         if self.flights.contains(seq) {
             return;
@@ -67,13 +72,20 @@ impl Owned {
         if !fetched.ready_in.is_zero() {
             return self.delay(fetched, steps);
         }
+        let most = self.rules.limits.of_key;
+        let crowd = key
+            .as_ref()
+            .filter(|key| !sets_aside && self.lanes.get(*key).is_some_and(|lane| lane.is_full(most)));
+        if let Some(key) = crowd {
+            self.crowd = Some(key.clone());
+            return self.let_go(seq);
+        }
         let event_id = fetched.taken.event_id.clone();
         self.flights.insert(seq, Flight::new(fetched, key.clone(), Origin::Fresh));
         let Some(key) = key else { return self.start(seq, steps) };
-        let most = self.rules.limits.of_key;
         let lane = self.lanes.entry(key.clone()).or_default();
         match &lane.gate {
-            Gate::Open if lane.waiting.len() < most => {
+            Gate::Open if !lane.is_full(most) => {
                 lane.waiting.insert(seq);
             }
             Gate::Closing if lane.behind.len() < most => {

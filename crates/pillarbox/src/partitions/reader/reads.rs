@@ -146,6 +146,10 @@ impl Reader {
             self.ask("closed", |store| Box::pin(async move { Answer::Closed(safely(store.closed()).await) }));
             return true;
         }
+        // Whoever waits behind a crowd waits no longer than for a hint that was lost.
+        for partition in self.wanted.crowded_since(now.saturating_sub(self.parts.config.poll_every)) {
+            self.lanes.relieve(partition);
+        }
         let partitions = self.wanted.visits(room);
         let Some(read) = self.lanes.fresh(&partitions, self.closed.number) else { return false };
         for visit in read.visits() {
@@ -245,7 +249,11 @@ impl Reader {
             self.wanted.hinted.extend(&partitions);
         }
         let steps = self.answered(read, came);
-        partitions.into_iter().for_each(|partition| self.note_floor(partition));
+        let now = self.parts.runtime.clock.now();
+        for partition in partitions {
+            self.wanted.note_crowd(partition, self.lanes.is_crowded(partition), now);
+            self.note_floor(partition);
+        }
         steps
     }
 

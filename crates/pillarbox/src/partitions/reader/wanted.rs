@@ -1,6 +1,6 @@
 //! What is to be read next, and when.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::hints::Hinted;
@@ -17,6 +17,8 @@ pub(super) struct Wanted {
     pub(super) backlog: BTreeSet<u8>,
     /// The partition with a backlog that was visited last: they take turns.
     last: u8,
+    /// Partitions in which others may wait behind a key that has too many events, and since when.
+    crowded: BTreeMap<u8, Duration>,
     /// Whether a read of many partitions is under way; there is one at a time.
     pub(super) is_reading: bool,
     /// When everything is looked at, whether it was hinted or not.
@@ -37,6 +39,7 @@ impl Wanted {
             hinted: BTreeSet::new(),
             backlog: BTreeSet::new(),
             last: u8::MAX,
+            crowded: BTreeMap::new(),
             is_reading: false,
             all_at: now,
             due_at: now,
@@ -90,7 +93,23 @@ impl Wanted {
         }
     }
 
+    /// Notes whether a partition is crowded; then there is more of it to read.
+    pub(super) fn note_crowd(&mut self, partition: u8, is_crowded: bool, now: Duration) {
+        if is_crowded {
+            self.backlog.insert(partition);
+            self.crowded.entry(partition).or_insert(now);
+        } else {
+            self.crowded.remove(&partition);
+        }
+    }
+
+    /// The partitions that have been crowded since this moment or longer, which are so no more.
+    pub(super) fn crowded_since(&mut self, moment: Duration) -> Vec<u8> {
+        self.crowded.extract_if(.., |_, since| *since <= moment).map(|(partition, _)| partition).collect()
+    }
+
     pub(super) fn forget(&mut self, partition: u8) {
+        self.crowded.remove(&partition);
         self.hinted.remove(&partition);
         self.backlog.remove(&partition);
     }
