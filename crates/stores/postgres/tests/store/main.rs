@@ -208,6 +208,8 @@ macro_rules! store_trials {
                 announcements_of_others_wake_each_time
                 own_announcements_wake_others_only
                 clones_wake_each_other_and_not_themselves
+                announcements_name_their_partitions
+                notification_without_partitions_names_all
                 other_outboxes_do_not_wake
                 plain_notify_wakes
                 outbox_that_is_migrated_later_wakes
