@@ -54,6 +54,7 @@ macro_rules! store_trials {
                 password_is_shown_nowhere
                 write_in_a_failed_transaction_is_refused
                 awkward_values_come_back
+                times_before_the_calendar_are_refused
                 repeated_id_among_similar_ones_is_told
                 forbidden_tls_is_named
                 unknown_certificate_is_named
