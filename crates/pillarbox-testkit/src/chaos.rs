@@ -23,7 +23,7 @@ use pillarbox::{Clock, Runtime, SystemClock};
 
 pub use process::member;
 pub use report::Report;
-pub use shell::Shell;
+pub use shell::{Shell, by_client};
 pub use take_over::{
     given_back_partitions_are_taken_within_a_heartbeat, killed_owner_is_taken_over_when_its_leases_end,
     lone_named_instance_takes_its_own_back_at_once,
@@ -33,13 +33,13 @@ use crate::cluster::{Cluster, Member, nothing_is_pending};
 
 use self::process::Role;
 
-/// How long the processes are disturbed, in seconds; a minute unless `PILLARBOX_TEST_CHAOS_SECONDS` says otherwise.
+/// How long the processes are disturbed, in seconds, if [`Shell::SECONDS`] will not do.
 const SECONDS: &str = "PILLARBOX_TEST_CHAOS_SECONDS";
 const RELAYS: usize = 4;
 const WRITERS: usize = 2;
 /// Longer than an instance may be silent.
 const OVERSLEEP: Duration = Duration::from_secs(3);
-/// Between two events that are written by the database's own client.
+/// Between two events that are written by plain SQL.
 const CLIENT_EVERY: Duration = Duration::from_millis(200);
 /// Between two disturbances.
 const CALM: Duration = Duration::from_millis(1_500);
@@ -61,8 +61,9 @@ macro_rules! chaos_trials {
 /// O1, O5, Q3: while processes are killed, frozen past their leases, stopped and started, nothing is lost, nothing is
 /// delivered that was rolled back, every key keeps its order, and every duplicate has a cause.
 pub async fn order_survives_everything<C: Shell>(stage: &C) {
-    let seconds =
-        std::env::var(SECONDS).ok().map_or(60, |seconds| seconds.parse().expect("a number of seconds"));
+    let seconds = std::env::var(SECONDS)
+        .ok()
+        .map_or(C::SECONDS, |seconds| seconds.parse().expect("a number of seconds"));
     let mut report = Report::default();
     let mut writers: Vec<Member> = (0..WRITERS).map(|_| start(stage, Role::Writer)).collect();
     let mut relays: Vec<Member> = (0..RELAYS).map(|_| start(stage, Role::Relay)).collect();
@@ -129,7 +130,7 @@ async fn disturb<C: Cluster>(stage: &C, relays: &mut Vec<Member>, report: &mut R
     relays.push(start(stage, Role::Relay));
 }
 
-/// Writes with the database's own client, with a key and without, until `end`; returns what a writer would have told.
+/// Writes by plain SQL, with a key and without, until `end`; returns what a writer would have told.
 async fn write_by_client<C: Shell>(stage: &C, end: Duration) -> Vec<String> {
     let mut told = Vec::new();
     for number in 0.. {
@@ -145,7 +146,7 @@ async fn write_by_client<C: Shell>(stage: &C, end: Duration) -> Vec<String> {
         let insert = format!(
             "INSERT INTO outbox_event ({columns}) VALUES ('{event_id}', 'OrderPlaced', {value}, '{{}}')"
         );
-        shell::ask(stage, insert).await;
+        stage.ask(insert).await;
         told.push(process::told("commit", &event_id, shown));
         SystemClock.sleep(CLIENT_EVERY).await;
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pillarbox::BoxFuture;
 use pillarbox::store::{
     Batch, DoneRows, EventStore, Found, Lease, Owner, Settlement, StoreError, Take, Token, WakeUp,
 };
+use pillarbox::{BoxFuture, PartitionSet};
 
 pub use fault::{Call, Effect, Fault, Faults, Then};
 pub use transaction::FaultyTx;
@@ -214,22 +214,23 @@ impl<S: EventStore> EventStore for FaultyStore<S> {
 }
 
 impl<S: WakeUp> WakeUp for FaultyStore<S> {
-    fn changed(&self) -> BoxFuture<'_, ()> {
+    fn changed(&self) -> BoxFuture<'_, PartitionSet> {
         Box::pin(async move {
-            tokio::select! {
+            let partitions = tokio::select! {
                 biased;
-                () = self.inner.changed() => {}
-                () = self.line.faults.heard() => {}
-            }
+                partitions = self.inner.changed() => partitions,
+                partitions = self.line.faults.heard() => partitions,
+            };
             self.line.pass(Duration::ZERO).await;
+            partitions
         })
     }
 
-    fn announce(&self) -> BoxFuture<'_, ()> {
+    fn announce(&self, partitions: PartitionSet) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.line.pass(Duration::ZERO).await;
-            self.inner.announce().await;
-            self.line.faults.announced();
+            self.inner.announce(partitions).await;
+            self.line.faults.announced(partitions);
         })
     }
 }

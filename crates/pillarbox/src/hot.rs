@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::Event;
 use crate::announcer::Announcer;
 use crate::dispatcher::Dispatcher;
 use crate::listener::Source;
 use crate::metrics::add;
 use crate::poller::Wake;
 use crate::store::{Found, Lease, Outcome, Token};
+use crate::{Event, PartitionSet};
 
 /// The most ids in one read.
 const MAX_READ: usize = 500;
@@ -229,7 +229,7 @@ impl HotPath {
         let wake_later = async move {
             settler.flush().await;
             wake.wake();
-            announcer.announce();
+            announcer.announce(PartitionSet::ALL);
         };
         self.dispatcher.runtime.spawner.spawn("wake", Box::pin(wake_later));
     }

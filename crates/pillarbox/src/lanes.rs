@@ -22,6 +22,7 @@ use self::owned::Owned;
 use self::read::Kind;
 use self::share::Share;
 use crate::PARTITIONS;
+use crate::metrics::Keys;
 use crate::mutant::mutant;
 use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Outcome, Taken, Token};
 
@@ -161,6 +162,11 @@ impl Lanes {
     /// How far a partition has come, for the next heartbeat.
     pub(crate) fn floor(&self, partition: u8) -> Option<Floor> {
         self.share.get(partition).map(|owned| Floor { partition, epoch: owned.epoch, floor: owned.floor })
+    }
+
+    /// How many keys are held back, in all partitions; it goes through all lanes.
+    pub(crate) fn held_back(&self) -> Keys {
+        self.share.all().map(Owned::held_back).sum()
     }
 
     /// How many events may still be read, besides those of reads that are under way.

@@ -77,11 +77,11 @@ pub use event::{
 pub use interceptor::{Interceptor, after, before};
 pub use listener::{Delivery, Listener, ListenerError, Source};
 pub use memory::{MemoryConnection, MemoryStore, MemoryTransaction, Savepoint};
-pub use metrics::{Counts, MetricsExporter, NoMetrics, Share};
+pub use metrics::{Counts, Keys, MetricsExporter, NoMetrics, Share};
 #[cfg(pillarbox_mutant)]
 pub use mutant::{Mutant, switch_on};
 pub use outbox::{Outbox, OutboxBuilder, Receipt, Store, WriteError};
-pub use partition::{PARTITIONS, partition_of};
+pub use partition::{PARTITIONS, PartitionSet, partition_of};
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
 pub use retry::{Retry, RetryError, RetryPolicy};

@@ -18,12 +18,12 @@ use std::time::Duration;
 
 pub use transaction::{MemoryConnection, MemoryTransaction, Savepoint};
 
-use crate::Timestamp;
 use crate::runtime::{BoxFuture, Clock, SystemClock};
 use crate::store::{
     Batch, DoneRows, EventStore, Found, LONGEST_LEASE, Lease, Mode, Owner, Settlement, StoreError, Take,
     Token, WakeUp,
 };
+use crate::{PartitionSet, Timestamp};
 use table::Table;
 
 /// A store in the memory of this process: for tests, for simulated time, and as the reference for all others.
@@ -156,12 +156,12 @@ impl EventStore for MemoryStore {
 
 impl WakeUp for MemoryStore {
     /// Never completes: no other process can write here.
-    fn changed(&self) -> BoxFuture<'_, ()> {
+    fn changed(&self) -> BoxFuture<'_, PartitionSet> {
         Box::pin(std::future::pending())
     }
 
     /// Does nothing, for the same reason.
-    fn announce(&self) -> BoxFuture<'_, ()> {
+    fn announce(&self, _partitions: PartitionSet) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -35,6 +35,13 @@ pub trait MetricsExporter: Send + Sync + 'static {
         let _ = share;
     }
 
+    /// How many keys are held back in the partitions that this instance reads, with every heartbeat and from memory;
+    /// `None` while that is not known: the heartbeat failed, a partition has come that was not looked at yet, or this
+    /// instance owns none. Those of all instances together are all that there are. Does nothing by default.
+    fn record_keys(&self, keys: Option<Keys>) {
+        let _ = keys;
+    }
+
     /// What a [`census`](crate::Outbox::census) has found whenever somebody asked for one; `None` if it failed. Does
     /// nothing by default.
     fn record_census(&self, census: Option<&Census>) {
@@ -52,6 +59,25 @@ pub struct Share {
     pub held: usize,
     /// Partitions that it should hold: its fair share.
     pub fair: usize,
+}
+
+/// Keys that are held back in the partitions of one instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Keys {
+    /// Keys that wait for one of their events, those that are parked included.
+    pub blocked: usize,
+    /// Keys that wait for an operator.
+    pub parked: usize,
+}
+
+impl std::iter::Sum for Keys {
+    fn sum<I: Iterator<Item = Self>>(each: I) -> Self {
+        each.fold(Self::default(), |sum, keys| Self {
+            blocked: sum.blocked + keys.blocked,
+            parked: sum.parked + keys.parked,
+        })
+    }
 }
 
 /// Throws all numbers away; the default.
@@ -178,6 +204,9 @@ impl MetricsExporter for Guarded {
     }
     fn record_share(&self, share: Option<Share>) {
         self.call(|exporter| exporter.record_share(share));
+    }
+    fn record_keys(&self, keys: Option<Keys>) {
+        self.call(|exporter| exporter.record_keys(keys));
     }
     fn record_census(&self, census: Option<&Census>) {
         self.call(|exporter| exporter.record_census(census));

@@ -19,7 +19,7 @@ use crate::poller::Leased;
 use crate::shutdown::Stopped;
 use crate::store::{Administration, Birth, Census, Floor, InsertError, StoreError, TxStore, WakeUp};
 use crate::tx::{AfterCommit, Tx, Written};
-use crate::{Event, EventError, EventType, IntoEvent};
+use crate::{Event, EventError, EventType, IntoEvent, PartitionSet};
 
 /// A store that can serve a whole outbox: all four contracts of [`store`](crate::store).
 pub trait Store: TxStore + Administration + WakeUp {}
@@ -208,13 +208,13 @@ impl<S: Store> Outbox<S> {
         if !events.is_empty() {
             self.shared.store.insert(S::foreign_connection(tx), &events, None).await?;
         }
-        Ok(Receipt::of(events.iter().map(Event::id)))
+        Ok(Receipt::of_events(&events))
     }
 
     /// Says that the transaction of a receipt has been committed, so that its events are delivered at once.
     pub fn committed(&self, receipt: Receipt) {
         if !receipt.ids.is_empty() {
-            self.shared.after.wake();
+            self.shared.after.wake(receipt.partitions);
         }
     }
 
@@ -364,20 +364,29 @@ impl<S: Store> std::fmt::Debug for Outbox<S> {
 
 /// Proof that events were written in a transaction of yours; see [`Outbox::write_in`].
 ///
-/// It has the ids of the events and nothing else: what is delivered comes from the table.
+/// It has the ids of the events and knows in which partitions they are, and nothing else: what is delivered comes from
+/// the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "hand it to `Outbox::committed` after your commit, or delivery waits for the next poll"]
 pub struct Receipt {
     ids: Vec<String>,
+    /// Where the events are; all if that is not known.
+    partitions: PartitionSet,
 }
 
 impl Receipt {
-    /// The receipt for events with these ids, for adapters that write by means of their own.
+    /// The receipt for these events, for adapters that write by means of their own.
     ///
-    /// Handed to [`Outbox::committed`] without a commit, or with ids that are not there, it makes the poller look
+    /// Handed to [`Outbox::committed`] without a commit, or with events that are not there, it makes the poller look
     /// and find nothing.
+    pub fn of_events(events: &[Event]) -> Self {
+        let partitions = events.iter().map(Event::partition).collect();
+        Self { partitions, ..Self::of(events.iter().map(Event::id)) }
+    }
+
+    /// The receipt for events of which only the ids are known: where partitions are owned, all of them are looked at.
     pub fn of<I: Into<String>>(ids: impl IntoIterator<Item = I>) -> Self {
-        Self { ids: ids.into_iter().map(Into::into).collect() }
+        Self { ids: ids.into_iter().map(Into::into).collect(), partitions: PartitionSet::ALL }
     }
 
     /// The ids of the events, in the order in which they were given.

@@ -1,5 +1,9 @@
 //! Which partition a key belongs to.
 
+mod set;
+
+pub use set::PartitionSet;
+
 /// How many partitions there are.
 pub const PARTITIONS: usize = 256;
 

@@ -38,6 +38,8 @@ pub(crate) enum Message {
     Ended { event_id: String, lease: Lease, outcome: Outcome },
     /// An outcome is recorded, or never will be.
     Recorded { lease: Lease, is_applied: bool },
+    /// Tell the metrics how many keys are held back.
+    CountKeys,
     /// Say when everything that was told before is done.
     Barrier(oneshot::Sender<()>),
     /// Look at everything now, and say when that is done.
@@ -81,7 +83,7 @@ pub(crate) async fn listen(others: Arc<dyn WakeUp>, hints: Arc<Hints>, shutdown:
         tokio::select! {
             biased;
             () = shutdown.draining() => return,
-            () = others.changed() => hints.give_all(),
+            partitions = others.changed() => hints.give(partitions),
         }
     }
 }

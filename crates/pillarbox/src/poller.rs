@@ -109,7 +109,7 @@ impl Poller {
             tokio::select! {
                 biased;
                 () = self.shutdown.draining() => return,
-                () = others.changed() => self.wake.wake(),
+                _ = others.changed() => self.wake.wake(),
             }
         }
     }

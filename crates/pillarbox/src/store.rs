@@ -26,7 +26,7 @@ pub use ownership::{
 pub use tx::{Birth, TxStore};
 
 use crate::runtime::BoxFuture;
-use crate::{Event, Timestamp};
+use crate::{Event, PartitionSet, Timestamp};
 
 /// The longest lease that can be asked for. One that ends later than this from now counts as expired:
 /// the database's clock went back.
@@ -285,15 +285,18 @@ pub trait EventStore: Send + Sync + 'static {
 /// # Contract
 /// - After [`announce`](WakeUp::announce) in one process, [`changed`](WakeUp::changed) completes in every other
 ///   that waits for it or asks next; more often is allowed.
+/// - Its answers name all partitions that were announced since the one before; more are allowed, and all of them where
+///   nobody knows which.
 /// - Neither fails: a database that cannot be reached, or that has no such way, keeps its hints to itself.
 pub trait WakeUp: Send + Sync + 'static {
-    /// Completes when another process may have written events since the last call; never, if the database
-    /// has no way to know.
-    fn changed(&self) -> BoxFuture<'_, ()>;
+    /// Completes when another process may have written events since the last call, with the partitions that they may
+    /// be in; never, if the database has no way to know. Cancelling it loses nothing.
+    fn changed(&self) -> BoxFuture<'_, PartitionSet>;
 
-    /// Tells other processes that events were committed which they may take; does nothing where they see it by
-    /// themselves. Called after the commit, outside of any transaction, and never twice at once by one outbox.
-    fn announce(&self) -> BoxFuture<'_, ()>;
+    /// Tells other processes that events of these partitions were committed which they may take; does nothing where
+    /// they see it by themselves. Called after the commit, outside of any transaction, and never twice at once by one
+    /// outbox.
+    fn announce(&self, partitions: PartitionSet) -> BoxFuture<'_, ()>;
 }
 
 /// Cuts an error text at [`MAX_ERROR`] characters, on a character boundary, and takes NUL out of it.

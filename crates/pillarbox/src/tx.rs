@@ -1,10 +1,8 @@
 //! A transaction of ours, and what hangs on its end.
 
-use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::Event;
 use crate::announcer::Announcer;
 use crate::dispatcher::quietly;
 use crate::hot::{Born, HotPath};
@@ -12,6 +10,7 @@ use crate::partitions::{Hints, Tenure};
 use crate::poller::Wake;
 use crate::runtime::Runtime;
 use crate::store::{CommitError, StoreError, TxStore};
+use crate::{Event, PartitionSet};
 
 /// Called after every commit that contained events; for notifications of your own.
 ///
@@ -57,32 +56,31 @@ impl AfterCommit {
         }
         match &self.owned {
             Some(owned) => self.hint(owned, &written.events),
-            None if written.unclaimed => self.wake(),
+            None if written.unclaimed => self.wake(written.events.iter().map(Event::partition).collect()),
             None => {}
         }
     }
 
     /// Tells the reader of the partitions that these events are in, and others if there are any that are not read here.
     fn hint(&self, owned: &Owned, events: &[Event]) {
-        let (ours, others): (BTreeSet<u8>, BTreeSet<u8>) =
-            events.iter().map(Event::partition).partition(|partition| owned.tenure.holds(*partition));
+        let written: PartitionSet = events.iter().map(Event::partition).collect();
+        let (ours, others): (Vec<u8>, Vec<u8>) =
+            written.iter().partition(|partition| owned.tenure.holds(*partition));
         if !ours.is_empty() {
-            owned.hints.give(ours);
+            owned.hints.give(ours.into_iter().collect());
         }
-        if !others.is_empty() {
-            self.announcer.announce();
-        }
+        self.announcer.announce(others.into_iter().collect());
     }
 
-    /// Tells the poller, and other processes, that there may be something to take.
-    pub(crate) fn wake(&self) {
+    /// Tells the poller or the reader, and other processes, that there may be something to take in these partitions.
+    pub(crate) fn wake(&self, partitions: PartitionSet) {
         if let Some(wake) = &self.wake {
             wake.wake();
         }
         if let Some(owned) = &self.owned {
-            owned.hints.give_all();
+            owned.hints.give(partitions);
         }
-        self.announcer.announce();
+        self.announcer.announce(partitions);
     }
 }
 

@@ -94,7 +94,7 @@ where
     } else {
         write_chunks(connection, &insert, &events).await?;
     }
-    Ok(Receipt::of(events.iter().map(Event::id)))
+    Ok(Receipt::of_events(&events))
 }
 
 fn check_transaction<C: AsyncConnection>(connection: &mut C) -> Result<(), WriteError> {

@@ -71,7 +71,7 @@ pub async fn write_in<E: IntoEvent>(
     } else {
         write_chunks(tx, &insert, &events).await?;
     }
-    Ok(Receipt::of(events.iter().map(Event::id)))
+    Ok(Receipt::of_events(&events))
 }
 
 async fn write_chunks(tx: &DatabaseTransaction, insert: &Insert, events: &[Event]) -> Result<(), WriteError> {

@@ -55,7 +55,7 @@ pub async fn write_in<E: IntoEvent>(
         let written = execute(tx, &insert, chunk).await;
         written.map_err(|error| failed(&insert, chunk, error))?;
     }
-    Ok(Receipt::of(events.iter().map(Event::id)))
+    Ok(Receipt::of_events(&events))
 }
 
 async fn execute(tx: &Transaction<'_>, insert: &Insert, events: &[Event]) -> Result<u64, Error> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use pillarbox::store::Ownership;
 use pillarbox::{Clock, Delivery, Event, ListenerError, Outbox, Retry, Runtime, Store, SystemClock, Tx};
 
-use crate::cluster::{Cluster, orders, say};
+use super::Shell;
+use crate::cluster::{orders, say};
 
 /// Set in a process: where the outbox is.
 const ADDRESS: &str = "PILLARBOX_TEST_CHAOS";
@@ -45,14 +46,14 @@ pub(super) fn program(address: &str, role: Role) -> Command {
 }
 
 /// Runs this process in its role, if it was started in one.
-pub fn member<C: Cluster<Store: Ownership>>() -> Option<ExitCode> {
+pub fn member<C: Shell>() -> Option<ExitCode> {
     let address = std::env::var(ADDRESS).ok()?;
     let role = std::env::var(ROLE).ok()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = C::at(&address).await;
         match role.as_str() {
-            "Writer" => write(store).await,
+            "Writer" => write(store, C::WRITES_AT_ONCE).await,
             "Steady" => steady(store).await,
             _ => relay(store).await,
         }
@@ -157,8 +158,8 @@ impl Drop for Attempt {
     }
 }
 
-/// Writes until it is told to end: commits, rollbacks, and transactions of one key that overlap.
-async fn write<S: Store>(store: S) {
+/// Writes until it is told to end: commits, rollbacks, and transactions of one key that overlap if they can.
+async fn write<S: Store>(store: S, can_overlap: bool) {
     let outbox = Outbox::builder(store).writer_only().start().unwrap();
     let random = Runtime::tokio().random;
     say("ready");
@@ -172,7 +173,7 @@ async fn write<S: Store>(store: S) {
         let key = format!("order-{}", chance % KEYS);
         match (chance >> 32) % 10 {
             0 => roll_back(&outbox, event(Some(&key))).await,
-            1 => overlap(&outbox, &key).await,
+            1 if can_overlap => overlap(&outbox, &key).await,
             2 => commit(begin(&outbox, event(None)).await).await,
             _ => commit(begin(&outbox, event(Some(&key))).await).await,
         }

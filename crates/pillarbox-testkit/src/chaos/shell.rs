@@ -1,4 +1,4 @@
-//! The client program of a database.
+//! Plain SQL, as operators and writers in other languages use it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,21 +7,25 @@ use pillarbox::store::Ownership;
 
 use crate::cluster::Cluster;
 
-/// A stage with the client program of its database, as operators and writers in other languages use it.
+/// A stage whose database can be asked past the outbox.
 pub trait Shell: Cluster<Store: Ownership> {
     /// SQL for the moment, in microseconds.
     const NOW: &'static str;
-    /// SQL for when a row of `outbox_partition` ends, in microseconds.
+    /// SQL for when the lease of a row of `outbox_partition` ends, in microseconds; NULL if nobody owns it.
     const UNTIL: &'static str;
+    /// Whether two transactions that write can be open at once.
+    const WRITES_AT_ONCE: bool;
+    /// How long processes are disturbed, in seconds, unless somebody says otherwise.
+    const SECONDS: u64;
 
-    /// The client on the stage's database: it runs what it reads, and prints rows without a heading and with white
-    /// space between the values.
-    fn client(&self) -> Command;
+    /// Runs one statement and returns the values of each row as text; by the [client](by_client) of the database, if
+    /// there is one.
+    fn ask(&self, sql: String) -> impl Future<Output = Vec<Vec<String>>> + Send;
 }
 
-/// Runs SQL by the client, and returns the values of each row.
-pub(super) async fn ask<S: Shell>(stage: &S, sql: String) -> Vec<Vec<String>> {
-    let mut client = stage.client();
+/// Runs SQL by a client program: it runs what it reads, and prints rows without a heading and with white space between
+/// the values.
+pub async fn by_client(mut client: Command, sql: String) -> Vec<Vec<String>> {
     let ran = tokio::task::spawn_blocking(move || {
         let client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = client.spawn().expect("the client of the database is installed");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pillarbox::{Clock, SystemClock};
 
 use super::process::{self, NAME, Role, STEADY_BEAT, STEADY_SILENCE};
-use super::shell::{self, Shell};
+use super::shell::Shell;
 use crate::cluster::Member;
 
 /// Between two looks at the leases: far less than a heartbeat, after which they are renewed.
@@ -113,9 +113,9 @@ async fn until_all<C: Shell>(stage: &C, is_right: impl Fn(&Lease) -> bool) -> Ve
 async fn leases<C: Shell>(stage: &C) -> Vec<Lease> {
     let until = C::UNTIL;
     let sql = format!(
-        "SELECT event_partition, epoch, {until} FROM outbox_partition WHERE until IS NOT NULL ORDER BY 1"
+        "SELECT event_partition, epoch, {until} FROM outbox_partition WHERE {until} IS NOT NULL ORDER BY 1"
     );
-    let rows = shell::ask(stage, sql).await;
+    let rows = stage.ask(sql).await;
     let lease = |row: &Vec<String>| Lease {
         partition: row[0].parse().unwrap(),
         epoch: row[1].parse().unwrap(),
@@ -125,7 +125,7 @@ async fn leases<C: Shell>(stage: &C) -> Vec<Lease> {
 }
 
 async fn now<C: Shell>(stage: &C) -> Moment {
-    shell::ask(stage, format!("SELECT {}", C::NOW)).await[0][0].parse().unwrap()
+    stage.ask(format!("SELECT {}", C::NOW)).await[0][0].parse().unwrap()
 }
 
 /// Whether a lease is one of those that were left, neither renewed nor taken since.

@@ -181,6 +181,8 @@ macro_rules! conformance_list {
                 write_elsewhere_wakes
                 write_elsewhere_wakes_all_who_wait
                 write_elsewhere_is_not_missed
+                write_elsewhere_names_its_partitions
+                announcement_of_all_names_all
                 write_elsewhere_is_taken_here
             }
         }

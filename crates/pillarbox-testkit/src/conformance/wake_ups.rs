@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox::Event;
 use pillarbox::store::{EventStore, TxStore, WakeUp};
+use pillarbox::{Event, PartitionSet};
 use tokio::time::timeout;
 
 use super::{StoreHarness, claim_one, order_placed};
@@ -54,6 +54,36 @@ pub async fn write_elsewhere_is_not_missed(harness: &impl StoreHarness) {
     timeout(PATIENCE, harness.store().changed()).await.expect("it is woken");
 }
 
+/// P5: whoever is woken is told of the partitions that were written to, of several commits as well as of one.
+pub async fn write_elsewhere_names_its_partitions(harness: &impl StoreHarness) {
+    let Some(elsewhere) = harness.elsewhere().await else { return };
+    let _ = timeout(Duration::ZERO, harness.store().changed()).await;
+    let events = ["order-1", "order-2", "order-3"].map(order_placed);
+    let mut missing = events.each_ref().map(Event::partition).to_vec();
+
+    for event in events {
+        write_on(&*elsewhere, event).await;
+    }
+
+    while !missing.is_empty() {
+        let named = timeout(PATIENCE, harness.store().changed()).await.expect("it is woken");
+        missing.retain(|partition| !named.contains(*partition));
+    }
+}
+
+/// P5: who announces without knowing where wakes for all partitions.
+pub async fn announcement_of_all_names_all(harness: &impl StoreHarness) {
+    let Some(elsewhere) = harness.elsewhere().await else { return };
+    let _ = timeout(Duration::ZERO, harness.store().changed()).await;
+
+    write_and_announce(&*elsewhere, order_placed("order-17"), PartitionSet::ALL).await;
+
+    let mut named = PartitionSet::default();
+    while named != PartitionSet::ALL {
+        named |= timeout(PATIENCE, harness.store().changed()).await.expect("it is woken");
+    }
+}
+
 /// S3: what another process committed is taken here, and what it sees is what is seen here.
 pub async fn write_elsewhere_is_taken_here(harness: &impl StoreHarness) {
     let Some(elsewhere) = harness.elsewhere().await else { return };
@@ -65,9 +95,15 @@ pub async fn write_elsewhere_is_taken_here(harness: &impl StoreHarness) {
     assert!(elsewhere.take(super::take(10)).await.unwrap().events.is_empty());
 }
 
+/// Commits an event, and tells where it is.
 async fn write_on<S: TxStore + WakeUp>(store: &S, event: Event) {
+    let partitions = [event.partition()].into_iter().collect();
+    write_and_announce(store, event, partitions).await;
+}
+
+async fn write_and_announce<S: TxStore + WakeUp>(store: &S, event: Event, partitions: PartitionSet) {
     let mut tx = store.begin().await.unwrap();
     store.insert(S::connection_mut(&mut tx), &[event], None).await.unwrap();
     S::commit(tx).await.unwrap();
-    store.announce().await;
+    store.announce(partitions).await;
 }

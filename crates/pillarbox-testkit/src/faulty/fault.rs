@@ -6,7 +6,7 @@ use pillarbox::store::{
     Batch, Birth, Fetched, Floor, Found, Holding, Instance, Lease, Owner, Pulse, Settlement, Take, Token,
     Visit,
 };
-use pillarbox::{BoxFuture, Event};
+use pillarbox::{BoxFuture, Event, PartitionSet};
 
 /// A call to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,11 +143,15 @@ pub trait Faults: Send + Sync + 'static {
     /// needs to know.
     fn is_over(&self) {}
 
-    /// The store was asked to tell other processes that there is something new. Nobody hears it, unless they are told.
-    fn announced(&self) {}
+    /// The store was asked to tell other processes that there is something new in these partitions. Nobody hears it,
+    /// unless they are told.
+    fn announced(&self, partitions: PartitionSet) {
+        let _ = partitions;
+    }
 
-    /// Completes when another process has told that there is something new. Nobody does, unless it is said here.
-    fn heard(&self) -> BoxFuture<'_, ()> {
+    /// Completes when another process has told that there is something new, with where it is. Nobody does, unless it is
+    /// said here.
+    fn heard(&self) -> BoxFuture<'_, PartitionSet> {
         Box::pin(std::future::pending())
     }
 }

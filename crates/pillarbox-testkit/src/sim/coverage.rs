@@ -38,6 +38,7 @@ pub const OWNERSHIP: &[&str] = &[
     "hints heard",
     "hints late",
     "hints lost",
+    "hints without a partition",
     "joins failed",
     "keys parked",
     "late commits",

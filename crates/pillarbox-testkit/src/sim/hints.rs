@@ -1,8 +1,9 @@
-//! Hints between instances: lost, late, or heard at once.
+//! Hints between instances: lost, late, vague, or heard at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pillarbox::PartitionSet;
 use tokio::sync::Notify;
 
 use super::rng::Rng;
@@ -11,23 +12,47 @@ use super::world::World;
 /// Where each process hears that another has committed something, or given something back.
 #[derive(Default)]
 pub(super) struct Hints {
-    ears: Mutex<BTreeMap<u32, Arc<Notify>>>,
+    ears: Mutex<BTreeMap<u32, Arc<Ear>>>,
+}
+
+/// What a process has been told.
+#[derive(Default)]
+pub(super) struct Ear {
+    heard: Mutex<PartitionSet>,
+    news: Notify,
+}
+
+impl Ear {
+    fn tell(&self, partitions: PartitionSet) {
+        *self.lock() |= partitions;
+        self.news.notify_one();
+    }
+
+    /// Completes when something was told, with the partitions of all that was.
+    pub(super) async fn heard(&self) -> PartitionSet {
+        self.news.notified().await;
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PartitionSet> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Hints {
     /// The ear of a process.
-    pub(super) fn ear(&self, process: u32) -> Arc<Notify> {
+    pub(super) fn ear(&self, process: u32) -> Arc<Ear> {
         self.ears().entry(process).or_default().clone()
     }
 
-    fn ears(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Notify>>> {
+    fn ears(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Ear>>> {
         self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl World {
-    /// A process tells all others that there is something new.
-    pub(super) fn announce(&self, from: u32, rng: &Rng) {
+    /// A process tells all others that there is something new in these partitions.
+    pub(super) fn announce(&self, from: u32, partitions: PartitionSet, rng: &Rng) {
         if !self.options.owned.is_some_and(|owned| owned.has_hints) {
             return;
         }
@@ -37,22 +62,27 @@ impl World {
                 0 | 1 => self.cover("hints lost", 1),
                 2..5 => {
                     let time = rng.dawdle() + rng.millis(1, 50);
-                    self.note(format_args!("{from} tells {to} in {time:?}"));
+                    self.note(format_args!("{from} tells {to} of {partitions:?} in {time:?}"));
                     self.cover("hints late", 1);
                     tokio::spawn(async move {
                         tokio::time::sleep(time).await;
-                        ear.notify_one();
+                        ear.tell(partitions);
                     });
                 }
+                5 => {
+                    self.note(format_args!("{from} tells {to} of something"));
+                    self.cover("hints without a partition", 1);
+                    ear.tell(PartitionSet::ALL);
+                }
                 _ => {
-                    self.note(format_args!("{from} tells {to}"));
-                    ear.notify_one();
+                    self.note(format_args!("{from} tells {to} of {partitions:?}"));
+                    ear.tell(partitions);
                 }
             }
         }
     }
 }
 
-fn to_owned((to, ear): (&u32, &Arc<Notify>)) -> (u32, Arc<Notify>) {
+fn to_owned((to, ear): (&u32, &Arc<Ear>)) -> (u32, Arc<Ear>) {
     (*to, ear.clone())
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pillarbox::store::{Batch, LONGEST_LEASE, Outcome, Settlement, Take};
-use pillarbox::{BoxFuture, Clock, Schedule};
+use pillarbox::{BoxFuture, Clock, PartitionSet, Schedule};
 
 use super::application::Kind;
 use super::model::{Settled, fault_in_death};
@@ -36,15 +36,16 @@ impl Faults for SimLine {
         note_calling(false);
     }
 
-    fn announced(&self) {
-        self.world.announce(self.process, &self.rng);
+    fn announced(&self, partitions: PartitionSet) {
+        self.world.announce(self.process, partitions, &self.rng);
     }
 
-    fn heard(&self) -> BoxFuture<'_, ()> {
+    fn heard(&self) -> BoxFuture<'_, PartitionSet> {
         let ear = self.world.hints.ear(self.process);
         Box::pin(async move {
-            ear.notified().await;
+            let partitions = ear.heard().await;
             self.world.cover("hints heard", 1);
+            partitions
         })
     }
 

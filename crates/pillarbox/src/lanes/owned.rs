@@ -9,6 +9,7 @@ use super::flight::{Flight, Flights, Origin, Stage};
 use super::lane::{Gate, Lane};
 use super::read::Kind;
 use super::{Order, Rules, Step};
+use crate::metrics::Keys;
 use crate::mutant::mutant;
 use crate::store::{Blocked, Epoch, Holding, Lease, Outcome, Visit};
 
@@ -190,6 +191,16 @@ impl Owned {
     pub(super) fn parked(&self) -> impl Iterator<Item = Arc<str>> {
         let is_parked = |lane: &Lane| matches!(lane.gate, Gate::Parked(_)) && lane.leaving.is_empty();
         self.lanes.iter().filter(move |(_, lane)| is_parked(lane)).map(|(key, _)| key.clone())
+    }
+
+    /// How many keys are held back.
+    pub(super) fn held_back(&self) -> Keys {
+        let gates = self.lanes.values().map(|lane| &lane.gate);
+        gates.fold(Keys::default(), |keys, gate| match gate {
+            Gate::Parked(_) => Keys { blocked: keys.blocked + 1, parked: keys.parked + 1 },
+            Gate::Blocked => Keys { blocked: keys.blocked + 1, ..keys },
+            Gate::Open | Gate::Closing | Gate::Reading => keys,
+        })
     }
 
     /// What a delivered event leaves to be done.

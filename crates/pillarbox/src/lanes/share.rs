@@ -22,6 +22,10 @@ impl Share {
         self.owned.get(&partition)
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = &Owned> {
+        self.owned.values()
+    }
+
     /// How many events are in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight

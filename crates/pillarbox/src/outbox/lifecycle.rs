@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use crate::Event;
 use crate::announcer::Announcer;
 use crate::config::Config;
 use crate::dispatcher::{CatchPanic, Dispatcher};
@@ -17,6 +16,7 @@ use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
 use crate::store::{Birth, Owner, StoreError};
+use crate::{Event, PartitionSet};
 
 /// Everything that runs behind an outbox; which parts there are depends on its topology.
 pub(super) struct Engine {
@@ -130,7 +130,7 @@ impl Engine {
             }
             // Who waits for the next poll would leave these events lying until then.
             if self.counts().released > released {
-                self.announcer.tell().await;
+                self.announcer.tell(PartitionSet::ALL).await;
             }
         };
         // Outcomes that cannot be recorded now are abandoned by the settler; this is only the last resort.
@@ -166,7 +166,7 @@ pub(super) async fn stop_when_told(dispatcher: Arc<Dispatcher>, announcer: Arc<A
     if dispatcher.shutdown.reason().is_some() {
         dispatcher.release_queued().await;
         dispatcher.settler.flush().await;
-        announcer.announce();
+        announcer.announce(PartitionSet::ALL);
         drain(dispatcher).await;
     }
 }

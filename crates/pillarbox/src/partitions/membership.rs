@@ -147,10 +147,15 @@ impl Membership {
         self.record_share(instances);
     }
 
-    /// Tells how partitions are shared among these many instances, if that is known.
+    /// Tells how partitions are shared among these many instances, if that is known, and how many keys are held back:
+    /// the reader knows.
     fn record_share(&self, instances: Option<usize>) {
         let (held, fair) = (self.held.len(), self.course.share.len());
         self.meter.exporter().record_share(instances.map(|instances| Share { instances, held, fair }));
+        match &self.reader {
+            Some(reader) if instances.is_some() => reader.tell(Message::CountKeys),
+            _ => self.meter.exporter().record_keys(None),
+        }
     }
 
     /// Whether a delivery has not ended though its time is over: then others take the partitions when the leases end,
@@ -256,7 +261,9 @@ impl Membership {
         }
         match self.store.release(&self.instance.owner, &self.course.giving_back).await {
             Ok(()) => {
-                for Floor { partition, epoch, .. } in std::mem::take(&mut self.course.giving_back) {
+                let given_back = std::mem::take(&mut self.course.giving_back);
+                let partitions = given_back.iter().map(|floor| floor.partition).collect();
+                for Floor { partition, epoch, .. } in given_back {
                     // It may have been acquired anew since it was drained.
                     if self.held.get(&partition).is_some_and(|held| held.holding.epoch == epoch) {
                         self.held.remove(&partition);
@@ -264,7 +271,7 @@ impl Membership {
                     }
                 }
                 // Those who wait for these partitions wait for their next heartbeat, and events for nothing.
-                self.announcer.announce();
+                self.announcer.announce(partitions);
             }
             Err(error) => tracing::error!(%error, "partitions could not be given back; trying again"),
         }

@@ -156,6 +156,7 @@ impl Reader {
                 let steps = self.lanes.recorded(lease, is_applied);
                 self.follow(steps).await;
             }
+            Message::CountKeys => self.count_keys(),
             Message::Barrier(passed) => {
                 // Nobody may be waiting any more.
                 let _ = passed.send(());
@@ -166,6 +167,13 @@ impl Reader {
             }
             Message::Came(answer) => self.came(answer).await,
         }
+    }
+
+    /// Tells the metrics how many keys are held back, unless there are partitions of which that is not known yet.
+    fn count_keys(&self) {
+        let is_known = self.beginning.is_empty() && self.anew.is_empty();
+        let keys = is_known.then(|| self.lanes.held_back());
+        self.parts.meter.exporter().record_keys(keys);
     }
 
     /// A partition is held.

@@ -1,15 +1,21 @@
 //! Other processes are told of what they may take, and of nothing else.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use pillarbox::{PartitionSet, Receipt, partition_of};
 use pillarbox_testkit::acceptance::Desk;
 
 use crate::faults::Faults;
 use crate::stage::{HOUR, SECOND, Stage, orders, placed, placing, write, write_all};
 
-fn announced(faults: &Arc<Faults>) -> u32 {
-    faults.announced.load(Ordering::Relaxed)
+/// How many announcements there were.
+fn announced(faults: &Arc<Faults>) -> usize {
+    faults.announced.lock().unwrap().len()
+}
+
+/// The partitions of the orders, each of which is a key.
+fn partitions_of(orders: &[&str]) -> PartitionSet {
+    orders.iter().map(|order| partition_of(order)).collect()
 }
 
 /// Lets other tasks run as far as they come.
@@ -45,6 +51,7 @@ async fn commits_during_an_announcement_are_announced_by_one_more() {
 
     for order in orders(5) {
         write(&writer, placed(&order)).await;
+        without_time_passing().await;
     }
     stage.quiet().await;
     let meanwhile = announced(&faults);
@@ -72,6 +79,24 @@ async fn commits_in_a_row_are_announced_together() {
     stage.quiet().await;
 
     assert_eq!((at_once, within, announced(&faults)), (1, 1, 2));
+}
+
+/// P5: an announcement names the partitions of all commits since the one before, and no others.
+#[tokio::test(start_paused = true)]
+async fn announcement_names_the_partitions_of_its_commits() {
+    let stage = Stage::set();
+    let (builder, faults) = stage.faulty();
+    *faults.announcing_takes.lock().unwrap() = SECOND;
+    let writer = builder.writer_only().start().unwrap();
+
+    for order in ["order-1", "order-2", "order-3"] {
+        write(&writer, placed(order)).await;
+        without_time_passing().await;
+    }
+    stage.pass(HOUR).await;
+
+    let expected = [partitions_of(&["order-1"]), partitions_of(&["order-2", "order-3"])];
+    assert_eq!(*faults.announced.lock().unwrap(), expected);
 }
 
 /// P5: events that all entered the hot queue are nobody else's; a delayed one is anybody's.
@@ -123,8 +148,11 @@ async fn receipt_is_announced() {
 
     writer.committed(receipt);
     stage.quiet().await;
+    assert_eq!(*faults.announced.lock().unwrap(), [partitions_of(&["order-1"])]);
+    writer.committed(Receipt::of(["order-2"]));
+    stage.quiet().await;
 
-    assert_eq!(announced(&faults), 1);
+    assert_eq!(faults.announced.lock().unwrap()[1..], [PartitionSet::ALL], "nobody knows where it is");
 }
 
 /// P5, D8: an outbox that is closed still writes, and still tells others.

@@ -11,7 +11,10 @@ use pillarbox::store::{
     Owner, Page, Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore,
     WakeUp,
 };
-use pillarbox::{BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, SystemClock};
+use pillarbox::{
+    BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, PartitionSet, SystemClock,
+};
+use tokio::sync::Notify;
 
 /// How many of the next calls fail.
 #[derive(Debug, Default)]
@@ -79,22 +82,37 @@ pub(crate) struct Faults {
     pub(crate) locked: AtomicI64,
     /// How many calls to settle there were.
     pub(crate) settled: AtomicU32,
-    /// How many announcements there were, and how long each takes.
-    pub(crate) announced: AtomicU32,
+    /// The partitions that were announced, and how long each announcement takes.
+    pub(crate) announced: Mutex<Vec<PartitionSet>>,
     pub(crate) announcing_takes: Mutex<Duration>,
     /// These panic.
     pub(crate) announcements: Failing,
+    /// What another process has told.
+    hint: Mutex<PartitionSet>,
+    told: Notify,
     /// Joining, heartbeats and partitions that come and go.
     pub(crate) members: Failing,
     /// These take effect, and report failure all the same.
     pub(crate) member_answers: Failing,
     /// Reads of owned partitions.
     pub(crate) reads: Failing,
+    /// The partitions that each fetch of fresh events visited.
+    pub(crate) visited: Mutex<Vec<PartitionSet>>,
+    /// Who holds this lets no fetch come to its end.
+    pub(crate) fetching: tokio::sync::Mutex<()>,
+    /// How many reads of owned partitions there were, of every kind.
+    pub(crate) read: AtomicU32,
     /// These panic.
     pub(crate) read_panics: Failing,
 }
 
 impl Faults {
+    /// Another process tells of these partitions.
+    pub(crate) fn tell(&self, partitions: PartitionSet) {
+        *self.hint.lock().unwrap() |= partitions;
+        self.told.notify_one();
+    }
+
     fn check_locks(&self, mut numbers: impl Iterator<Item = i64>) -> Result<(), StoreError> {
         let locked = self.locked.load(Ordering::Relaxed);
         let is_concerned = locked != 0 && numbers.any(|number| number == locked);
@@ -234,17 +252,20 @@ impl TxStore for FaultyStore {
 }
 
 impl WakeUp for FaultyStore {
-    fn changed(&self) -> BoxFuture<'_, ()> {
-        self.store.changed()
+    fn changed(&self) -> BoxFuture<'_, PartitionSet> {
+        Box::pin(async move {
+            self.faults.told.notified().await;
+            std::mem::take(&mut *self.faults.hint.lock().unwrap())
+        })
     }
 
-    fn announce(&self) -> BoxFuture<'_, ()> {
-        self.faults.announced.fetch_add(1, Ordering::Relaxed);
+    fn announce(&self, partitions: PartitionSet) -> BoxFuture<'_, ()> {
+        self.faults.announced.lock().unwrap().push(partitions);
         let time = *self.faults.announcing_takes.lock().unwrap();
         Box::pin(async move {
             assert!(!self.faults.announcements.now(), "told to panic");
             SystemClock.sleep(time).await;
-            self.store.announce().await;
+            self.store.announce(partitions).await;
         })
     }
 }

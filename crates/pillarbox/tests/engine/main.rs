@@ -8,6 +8,7 @@ mod configuration;
 mod dependencies;
 mod dispatching;
 mod faults;
+mod hinting;
 mod hot_path;
 mod intercepting;
 mod logs;

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Census, Mode};
-use pillarbox::{DeadHead, Delivery, ListenerError, MetricsExporter, PARTITIONS, Share, partition_of};
+use pillarbox::store::{Census, Mode, Ownership};
+use pillarbox::{
+    DeadHead, Delivery, Keys, ListenerError, MetricsExporter, PARTITIONS, Retry, Share, partition_of,
+};
 
 use crate::owning::run_of;
-use crate::stage::{Notes, SECOND, Stage};
+use crate::stage::{HOUR, Notes, SECOND, Stage};
 
-/// Notes shares and censuses, and throws all other numbers away.
+/// Notes shares, keys and censuses, and throws all other numbers away.
 #[derive(Clone, Default)]
 struct Ledger {
     shares: Notes<Option<Share>>,
+    keys: Notes<Option<Keys>>,
     censuses: Notes<Option<Census>>,
 }
 
@@ -20,6 +23,12 @@ impl Ledger {
     fn share(&self) -> Option<(usize, usize, usize)> {
         let last = *self.shares.all().last().expect("a share was told");
         last.map(|Share { instances, held, fair, .. }| (instances, held, fair))
+    }
+
+    /// Keys that are blocked and that are parked, as they were last told.
+    fn keys(&self) -> Option<(usize, usize)> {
+        let last = *self.keys.all().last().expect("keys were told");
+        last.map(|Keys { blocked, parked, .. }| (blocked, parked))
     }
 }
 
@@ -34,6 +43,9 @@ impl MetricsExporter for Ledger {
     fn record_oldest_lag(&self, _: Option<Duration>) {}
     fn record_share(&self, share: Option<Share>) {
         self.shares.note(share);
+    }
+    fn record_keys(&self, keys: Option<Keys>) {
+        self.keys.note(keys);
     }
     fn record_census(&self, census: Option<&Census>) {
         self.censuses.note(census.cloned());
@@ -85,6 +97,74 @@ async fn share_is_unknown_while_heartbeats_fail() {
     let known: Vec<bool> = told.iter().map(Option::is_some).collect();
     assert!(known.len() > 4 && known[2..].iter().all(|known| *known), "{told:?}");
     assert_eq!(ledger.share(), Some((1, PARTITIONS, PARTITIONS)));
+    outbox.close().await;
+}
+
+/// M2, O7: every heartbeat tells how many keys of this instance are blocked and parked; all instances together tell
+/// what a census counts, and a key that is freed counts no more.
+#[tokio::test(start_paused = true)]
+async fn keys_are_told_with_every_heartbeat() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let ledgers = [Ledger::default(), Ledger::default()];
+    let start = |ledger: &Ledger| {
+        let fails = seen.answering(|delivery| match delivery.id() {
+            id if id.starts_with("parked") => Err(ListenerError::permanent("address unknown")),
+            id if id.starts_with("blocked") => Err(ListenerError::new("no answer")),
+            _ => Ok(()),
+        });
+        let outbox = stage.outbox().ordered().on_dead_head(DeadHead::Park).retry(Retry::fixed(HOUR));
+        outbox.on("OrderPlaced", fails).metrics(ledger.clone()).start().unwrap()
+    };
+    let outboxes = [start(&ledgers[0]), start(&ledgers[1])];
+    stage.pass(60 * SECOND).await;
+    assert_eq!(ledgers.each_ref().map(Ledger::keys), [Some((0, 0)); 2]);
+    let keys: Vec<String> =
+        (0..8).flat_map(|key| ["parked", "blocked", "free"].map(|kind| format!("{kind}-{key}"))).collect();
+    for key in &keys {
+        stage.insert(run_of(key, 2)).await;
+    }
+    stage.pass(60 * SECOND).await;
+    let total = || {
+        let [first, second] = ledgers.each_ref().map(|ledger| ledger.keys().expect("it is known"));
+        (first.0 + second.0, first.1 + second.1)
+    };
+
+    assert_eq!(total(), (16, 8));
+    let census = outboxes[0].census().await.unwrap();
+    assert_eq!((census.blocked_keys, census.parked_keys), (16, 8));
+    stage.store.skip(&["parked-0".to_owned(), "parked-1".to_owned(), "parked-2".to_owned()]).await.unwrap();
+    stage.pass(30 * SECOND).await;
+    assert_eq!(total(), (16, 8), "their second events have parked them anew");
+    stage.store.skip(&["parked-0".to_owned(), "parked-1".to_owned(), "parked-2".to_owned()]).await.unwrap();
+    stage.pass(30 * SECOND).await;
+    assert_eq!(total(), (13, 5));
+    for outbox in &outboxes {
+        outbox.close().await;
+    }
+    assert_eq!(ledgers.each_ref().map(Ledger::keys), [None; 2], "who has left knows nothing");
+}
+
+/// M2, M6: keys are unknown, never zero, while partitions are held that were not looked at, and while heartbeats fail.
+#[tokio::test(start_paused = true)]
+async fn keys_are_unknown_until_they_were_looked_at() {
+    let (stage, ledger, seen) = (Stage::set(), Ledger::default(), Notes::<Delivery>::new());
+    let (outbox, faults) = stage.faulty();
+    faults.reads.next(u32::MAX);
+    let outbox = outbox.ordered().on("OrderPlaced", seen.listener()).metrics(ledger.clone()).start().unwrap();
+    stage.pass(16 * SECOND).await;
+    assert!(ledger.keys.len() >= 3);
+    assert_eq!(ledger.keys.all().into_iter().flatten().count(), 0, "nothing was looked at");
+
+    faults.reads.next(0);
+    stage.pass(10 * SECOND).await;
+    assert_eq!(ledger.keys(), Some((0, 0)));
+    faults.members.next(u32::MAX);
+    stage.pass(10 * SECOND).await;
+
+    assert_eq!(ledger.keys(), None);
+    faults.members.next(0);
+    stage.pass(60 * SECOND).await;
+    assert_eq!(ledger.keys(), Some((0, 0)));
     outbox.close().await;
 }
 

@@ -200,6 +200,9 @@ pub(crate) async fn connect(kind: Kind, options: AnyOptions) -> Result<AnyStore,
             if let Some(max_connections) = options.max_connections {
                 chosen = chosen.max_connections(max_connections);
             }
+            if let Some(lock_timeout) = options.lock_timeout {
+                chosen = chosen.busy_timeout(lock_timeout);
+            }
             chosen.watch(options.wake_up.unwrap_or(true)).connect().await.map(AnyStore::from)
         }
         #[cfg(feature = "postgres")]
@@ -211,6 +214,9 @@ pub(crate) async fn connect(kind: Kind, options: AnyOptions) -> Result<AnyStore,
             if let Some(max_connections) = options.max_connections {
                 chosen = chosen.max_connections(max_connections);
             }
+            if let Some(lock_timeout) = options.lock_timeout {
+                chosen = chosen.lock_timeout(lock_timeout);
+            }
             chosen.wake_up(options.wake_up.unwrap_or(true)).connect().await.map(AnyStore::from)
         }
         #[cfg(feature = "mysql")]
@@ -221,6 +227,9 @@ pub(crate) async fn connect(kind: Kind, options: AnyOptions) -> Result<AnyStore,
             }
             if let Some(max_connections) = options.max_connections {
                 chosen = chosen.max_connections(max_connections);
+            }
+            if let Some(lock_timeout) = options.lock_timeout {
+                chosen = chosen.lock_timeout(lock_timeout);
             }
             chosen.connect().await.map(AnyStore::from)
         }

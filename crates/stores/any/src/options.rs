@@ -1,6 +1,7 @@
 //! How a database is opened, whichever it is.
 
 use std::fmt;
+use std::time::Duration;
 
 use pillarbox::store::StoreError;
 
@@ -15,6 +16,7 @@ use crate::{AnyStore, Kind, backend, kind};
 /// | `max_connections` | 10 |
 /// | `create_if_missing` | true for a SQLite file, unless the URL has a `mode` |
 /// | `wake_up` | true where the database can do it |
+/// | `lock_timeout` | 5 s |
 ///
 /// What a database cannot do is refused when it is connected to.
 #[derive(Clone)]
@@ -26,6 +28,7 @@ pub struct AnyOptions {
     pub(crate) max_connections: Option<u32>,
     pub(crate) create_if_missing: Option<bool>,
     pub(crate) wake_up: Option<bool>,
+    pub(crate) lock_timeout: Option<Duration>,
 }
 
 impl AnyOptions {
@@ -37,6 +40,7 @@ impl AnyOptions {
             max_connections: None,
             create_if_missing: None,
             wake_up: None,
+            lock_timeout: None,
         }
     }
 
@@ -73,6 +77,13 @@ impl AnyOptions {
     /// PostgreSQL uses LISTEN and NOTIFY, MySQL has no way.
     pub fn wake_up(mut self, wake_up: bool) -> Self {
         self.wake_up = Some(wake_up);
+        self
+    }
+
+    /// How long the store waits for what others have locked: rows and tables of a server, in a migration too, or a
+    /// SQLite file, where it is called `busy_timeout`.
+    pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
+        self.lock_timeout = Some(lock_timeout);
         self
     }
 
@@ -122,6 +133,7 @@ impl fmt::Debug for AnyOptions {
             .field("max_connections", &self.max_connections)
             .field("create_if_missing", &self.create_if_missing)
             .field("wake_up", &self.wake_up)
+            .field("lock_timeout", &self.lock_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use pillarbox::BoxFuture;
 use pillarbox::store::{
     Administration, Batch, Blocked, Census, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding,
     Instance, Lease, Mode, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement, Stats,
     StoreError, StoredEvent, Take, Token, Visit, WakeUp,
 };
+use pillarbox::{BoxFuture, PartitionSet};
 
 use crate::backend::on_each;
 use crate::{AnyOptions, AnyStore};
@@ -106,7 +106,7 @@ impl Ownership for AnyStore {
 
 impl WakeUp for AnyStore {
     delegate! {
-        fn changed(&self) -> BoxFuture<'_, ()>;
-        fn announce(&self) -> BoxFuture<'_, ()>;
+        fn changed(&self) -> BoxFuture<'_, PartitionSet>;
+        fn announce(&self, partitions: PartitionSet) -> BoxFuture<'_, ()>;
     }
 }

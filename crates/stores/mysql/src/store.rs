@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pillarbox::BoxFuture;
 use pillarbox::store::{Mode, StoreError, WakeUp};
+use pillarbox::{BoxFuture, PartitionSet};
 use pillarbox_sql::{KnownLocks, Names, to_its_end};
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 
@@ -171,12 +171,12 @@ impl MySqlStore {
 
 impl WakeUp for MySqlStore {
     /// Never completes: MySQL tells nobody of a commit. The poll finds what other processes wrote.
-    fn changed(&self) -> BoxFuture<'_, ()> {
+    fn changed(&self) -> BoxFuture<'_, PartitionSet> {
         Box::pin(std::future::pending())
     }
 
     /// Does nothing.
-    fn announce(&self) -> BoxFuture<'_, ()> {
+    fn announce(&self, _partitions: PartitionSet) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -51,11 +51,6 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// Whether a column can hold this point in time.
-pub(crate) fn is_storable(at: Timestamp) -> bool {
-    (EARLIEST..=LATEST).contains(&at.as_micros())
-}
-
 /// A point in time as it is bound, or the nearest that a column can hold.
 pub(crate) fn nearest(at: Timestamp) -> i64 {
     at.as_micros().clamp(EARLIEST, LATEST)
@@ -85,8 +80,7 @@ mod tests {
     fn limits_are_the_years_1000_to_9999() {
         assert_eq!(Timestamp::from_micros(EARLIEST).to_string(), "1000-01-01T00:00:00.000000Z");
         assert_eq!(Timestamp::from_micros(LATEST).to_string(), "9999-12-31T23:59:59.999999Z");
-        assert!(is_storable(Timestamp::from_micros(LATEST)));
-        assert!(!is_storable(Timestamp::from_micros(LATEST + 1)));
+        assert_eq!(nearest(Timestamp::from_micros(LATEST + 1)), LATEST);
         assert_eq!(nearest(Timestamp::from_micros(i64::MIN)), EARLIEST);
     }
 }

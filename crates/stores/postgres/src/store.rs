@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillarbox::BoxFuture;
 use pillarbox::store::StoreError;
 use pillarbox_sql::canonical::Tables;
-use pillarbox_sql::{KnownLocks, Names, to_its_end};
+use pillarbox_sql::{Ear, KnownLocks, Names, to_its_end};
 use sqlx::SqlStr;
 use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgRow, Postgres};
 
@@ -15,7 +15,7 @@ use crate::lane::{Lane, Line, Manner};
 use crate::migration;
 use crate::statements::Statements;
 use crate::take::Looks;
-use crate::wake::{Ear, Hints};
+use crate::wake::Hints;
 
 /// An outbox in a PostgreSQL database. Clones are handles to one store; outboxes on them wake each other.
 ///

@@ -1,15 +1,20 @@
 //! Hearing that another process wrote events, and telling others.
 
+mod content;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use pillarbox::BoxFuture;
 use pillarbox::store::{StoreError, WakeUp};
+use pillarbox::{BoxFuture, PartitionSet};
+use pillarbox_sql::Ears;
 use sqlx::Row;
 use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
+use self::content::Content;
 use crate::PostgresStore;
 use crate::fault::Place;
 use crate::store::Inner;
@@ -22,25 +27,28 @@ const ASK_EVERY: Duration = Duration::from_secs(30);
 
 impl WakeUp for PostgresStore {
     /// Completes when another store, or another clone of this one, may have announced events since the last call,
-    /// and once when LISTEN has been set up, at first or again. Behind a pooler only clones are heard; nobody is, if
-    /// `wake_up` is off.
-    fn changed(&self) -> BoxFuture<'_, ()> {
+    /// and once for all partitions when LISTEN has been set up, at first or again. Behind a pooler only clones are
+    /// heard; nobody is, if `wake_up` is off.
+    fn changed(&self) -> BoxFuture<'_, PartitionSet> {
         Box::pin(async move {
             let Some(hints) = &self.inner.hints else { return std::future::pending().await };
             if !self.inner.line.pooled {
                 hints.listen(&self.inner);
             }
-            hints.ears().admit(&self.ear);
-            self.ear.news.notified().await;
+            // Who asks for the first time may have missed something, if others listen already.
+            if hints.ears.admit(&self.ear) && hints.is_listening.load(Ordering::SeqCst) {
+                self.ear.tell(PartitionSet::ALL);
+            }
+            self.ear.heard().await
         })
     }
 
     /// Wakes clones of this store, and sends a NOTIFY on a connection of the store's own; unless `wake_up` is off.
-    fn announce(&self) -> BoxFuture<'_, ()> {
+    fn announce(&self, partitions: PartitionSet) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let Some(hints) = &self.inner.hints else { return };
-            hints.ears().wake_all_but(Some(&self.ear));
-            if let Err(error) = self.notify(hints).await {
+            hints.ears.tell_others(&self.ear, partitions);
+            if let Err(error) = self.notify(hints, partitions).await {
                 tracing::debug!(%error, "other processes could not be notified; they will find the events by polling");
             }
         })
@@ -48,14 +56,14 @@ impl WakeUp for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn notify(&self, hints: &Hints) -> Result<(), StoreError> {
+    async fn notify(&self, hints: &Hints, partitions: PartitionSet) -> Result<(), StoreError> {
         let Some(channel) = channel(self, hints).await? else { return Ok(()) };
-        let (inner, mark) = (Arc::clone(&self.inner), hints.mark.clone());
+        let (inner, content) = (Arc::clone(&self.inner), content::write(&hints.mark, partitions));
         let notified = self.run(
             |inner| &inner.hot,
             move |connection| {
                 let query = sqlx::query("SELECT pg_notify($1, $2)").persistent(!inner.line.pooled);
-                let query = query.bind(channel.clone()).bind(mark.clone());
+                let query = query.bind(channel.clone()).bind(content.clone());
                 Box::pin(query.execute(connection))
             },
         );
@@ -78,18 +86,14 @@ async fn channel(store: &PostgresStore, hints: &Hints) -> Result<Option<String>,
     Ok(Some(hints.channel.get_or_init(|| channel).clone()))
 }
 
-/// What one handle of the store hears.
-#[derive(Default)]
-pub(crate) struct Ear {
-    news: Notify,
-}
-
 /// How a store tells and hears.
 pub(crate) struct Hints {
     /// What this store's own notifications carry: its clones have been told already.
     mark: String,
     channel: OnceLock<String>,
-    ears: Mutex<Ears>,
+    ears: Ears,
+    /// Whether LISTEN is set up.
+    is_listening: AtomicBool,
     listening: Mutex<Listening>,
 }
 
@@ -104,40 +108,17 @@ enum Listening {
     Closed,
 }
 
-/// All handles that ever waited.
-#[derive(Default)]
-struct Ears {
-    all: Vec<Weak<Ear>>,
-    /// Whether LISTEN is set up.
-    is_listening: bool,
-}
-
-impl Ears {
-    /// Takes a handle in that asks for the first time. It may have missed something, if others listen already.
-    fn admit(&mut self, ear: &Arc<Ear>) {
-        if self.all.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(ear))) {
-            return;
-        }
-        self.all.retain(|known| known.strong_count() > 0);
-        self.all.push(Arc::downgrade(ear));
-        if self.is_listening {
-            ear.news.notify_one();
-        }
-    }
-
-    /// Wakes all that wait, or will wait next, but the one that speaks.
-    fn wake_all_but(&self, speaker: Option<&Arc<Ear>>) {
-        let heard = self.all.iter().filter_map(Weak::upgrade);
-        let heard = heard.filter(|ear| speaker.is_none_or(|speaker| !Arc::ptr_eq(ear, speaker)));
-        heard.for_each(|ear| ear.news.notify_one());
-    }
-}
-
 impl Hints {
     /// Nothing is told or heard yet.
     pub(crate) fn new() -> Self {
         let mark = random_mark();
-        Self { mark, channel: OnceLock::new(), ears: Mutex::default(), listening: Mutex::default() }
+        Self {
+            mark,
+            channel: OnceLock::new(),
+            ears: Ears::default(),
+            is_listening: AtomicBool::new(false),
+            listening: Mutex::default(),
+        }
     }
 
     /// Starts to listen, if nobody does. The task lives no longer than the runtime of who asks first; when that ends,
@@ -158,8 +139,9 @@ impl Hints {
         self.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ears(&self) -> MutexGuard<'_, Ears> {
-        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    /// LISTEN is set up, or is not any more.
+    fn note_listening(&self, is_listening: bool) {
+        self.is_listening.store(is_listening, Ordering::SeqCst);
     }
 
     /// Stops listening for good.
@@ -177,7 +159,7 @@ struct End {
 impl Drop for End {
     fn drop(&mut self) {
         with_hints(&self.store, |hints| {
-            hints.ears().is_listening = false;
+            hints.note_listening(false);
             let mut listening = hints.listening();
             if matches!(*listening, Listening::Closed) {
                 return;
@@ -185,7 +167,7 @@ impl Drop for End {
             *listening = Listening::Not;
             // Where it could not even begin, whoever is woken would only try the same again.
             if self.has_begun {
-                hints.ears().wake_all_but(None);
+                hints.ears.tell_all(PartitionSet::ALL);
             }
         });
     }
@@ -206,7 +188,7 @@ async fn listen(mut end: End, mut ended: watch::Receiver<()>) {
     let hear = async {
         loop {
             let Err(error) = hear(&store, &mut is_failing).await else { return };
-            with_hints(&store, |hints| hints.ears().is_listening = false);
+            with_hints(&store, |hints| hints.note_listening(false));
             if !std::mem::replace(&mut is_failing, true) {
                 tracing::warn!(%error, "LISTEN is not to be had; events of other processes wait for the poll");
             }
@@ -229,9 +211,17 @@ async fn hear(store: &Weak<Inner>, is_failing: &mut bool) -> Result<(), StoreErr
     listener.eager_reconnect(false);
     listener.listen(&channel).await.map_err(fault)?;
     *is_failing = false;
-    with_hints(store, |hints| hints.ears().is_listening = true);
-    while with_hints(store, |hints| hints.ears().wake_all_but(None)) {
-        while next(&mut listener).await.map_err(fault)? == mark {}
+    with_hints(store, |hints| hints.note_listening(true));
+    // What was notified before is lost.
+    let mut news = PartitionSet::ALL;
+    while with_hints(store, |hints| hints.ears.tell_all(news)) {
+        news = loop {
+            let content = next(&mut listener).await.map_err(fault)?;
+            let Content { sender, partitions } = content::read(&content);
+            if sender != mark {
+                break partitions;
+            }
+        };
     }
     Ok(())
 }

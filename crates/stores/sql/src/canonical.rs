@@ -9,6 +9,7 @@ mod failure;
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use pillarbox::store::StoreError;
 use pillarbox::{Event, IntoEvent, Outbox, Payload, Schedule, Store, Timestamp, WriteError};
 
 pub use failure::Cause;
@@ -73,6 +74,16 @@ impl Database {
             Self::MySql => include_str!("canonical/mysql.sql"),
             Self::Sqlite => include_str!("canonical/sqlite.sql"),
         }
+    }
+
+    /// Refuses events whose `occurred_at` a column cannot hold.
+    pub fn check_times(self, events: &[Event]) -> Result<(), StoreError> {
+        for event in events {
+            if let Some(objection) = self.objection(event.occurred_at()) {
+                return Err(refusal(format!("`occurred_at` of `{}` lies {objection}", event.id())));
+            }
+        }
+        Ok(())
     }
 
     /// Why a column cannot hold this point in time, if it cannot.
@@ -165,12 +176,7 @@ impl Insert {
         if let Some(id) = repeated_id(&events) {
             return Err(WriteError::DuplicateId { id });
         }
-        for event in &events {
-            if let Some(objection) = self.database.objection(event.occurred_at()) {
-                let reason = format!("`occurred_at` of `{}` lies {objection}", event.id());
-                return Err(WriteError::Store(refusal(reason)));
-            }
-        }
+        self.database.check_times(&events).map_err(WriteError::Store)?;
         Ok(events)
     }
 

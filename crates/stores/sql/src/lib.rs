@@ -8,6 +8,7 @@
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
 //! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
 //! - [`KnownLocks`] remembers which rows others have locked.
+//! - [`Ears`] pass news on to every handle of a store.
 //! - [`census`] is put together from what statements find.
 //! - [`members`] are instances, modes and partitions as they are stored.
 //! - [`url`] answers misspelt options of a URL.
@@ -16,6 +17,7 @@
 mod bind;
 pub mod canonical;
 pub mod census;
+mod ears;
 mod events;
 mod locks;
 pub mod members;
@@ -24,6 +26,7 @@ mod step;
 pub mod url;
 
 pub use bind::{check_lease, for_now, micros, refusal, rows};
+pub use ears::{Ear, Ears};
 pub use events::{chunks, repeated_id};
 pub use locks::KnownLocks;
 pub use names::{Names, quoted};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::StoreError;
-use pillarbox_sql::{Names, to_its_end};
+use pillarbox_sql::{Ear, Names, to_its_end};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool};
 use sqlx::{ConnectOptions, Connection};
 
@@ -25,7 +25,7 @@ const READ_AHEAD: usize = 1_000;
 /// How long to wait before the journal mode, which SQLite does not wait for, is asked for again.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// An outbox in a SQLite file. Clones are handles to one store.
+/// An outbox in a SQLite file. Clones are handles to one store; outboxes on them wake each other.
 ///
 /// It keeps up to five connections of its own, opened when they are needed, beside its pool: one for the
 /// transactions of [`begin`](pillarbox::store::TxStore::begin), of which one is open at a time, one that takes and
@@ -33,9 +33,9 @@ const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// runtime.
 ///
 /// A future of the store that is dropped cancels nothing: the step runs to its end in a task of its own.
-#[derive(Clone)]
 pub struct SqliteStore {
     pub(crate) inner: Arc<Inner>,
+    pub(crate) ear: Arc<Ear>,
 }
 
 /// What all clones share.
@@ -55,6 +55,10 @@ pub(crate) struct Inner {
 }
 
 impl SqliteStore {
+    fn new(inner: Arc<Inner>) -> Self {
+        Self { inner, ear: Arc::default() }
+    }
+
     /// Opens the database at a path or a URL (`orders.db`, `sqlite:orders.db`, `sqlite://orders.db?mode=rw`)
     /// with the defaults of [`SqliteOptions`]: a missing file is created, and nothing is migrated.
     ///
@@ -106,7 +110,7 @@ impl SqliteStore {
             begins,
         };
         inner.writer.park(first);
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self::new(Arc::new(inner)))
     }
 
     /// The path of the database file.
@@ -209,6 +213,13 @@ impl SqliteStore {
             result.map_err(|error| Fault::of(&inner.path).store(error))
         })
         .await
+    }
+}
+
+impl Clone for SqliteStore {
+    /// A handle to the same store, which hears what the others announce.
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.inner))
     }
 }
 

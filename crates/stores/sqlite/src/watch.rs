@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pillarbox::BoxFuture;
 use pillarbox::store::WakeUp;
+use pillarbox::{BoxFuture, PartitionSet};
+use pillarbox_sql::{Ear, Ears};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
@@ -26,39 +27,48 @@ const MOST_RANGES: usize = 1_024;
 
 impl WakeUp for SqliteStore {
     /// Completes when another process (or a transaction that this store did not begin) committed events since
-    /// the last call, or since the store was opened.
+    /// the last call, or since the store was opened, in whichever partitions; or when another clone of this store has
+    /// announced some.
     ///
     /// The file is watched only while somebody waits here. What happens meanwhile is seen by the next call.
-    fn changed(&self) -> BoxFuture<'_, ()> {
-        Box::pin(changed(Arc::clone(&self.inner)))
+    fn changed(&self) -> BoxFuture<'_, PartitionSet> {
+        Box::pin(changed(&self.inner, &self.ear))
     }
 
-    /// Does nothing: others see the file change.
-    fn announce(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
+    /// Wakes clones of this store: other processes see the file change.
+    fn announce(&self, partitions: PartitionSet) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(watch) = &self.inner.watch {
+                watch.ears.tell_others(&self.ear, partitions);
+            }
+        })
     }
 }
 
-async fn changed(inner: Arc<Inner>) {
+async fn changed(inner: &Arc<Inner>, ear: &Arc<Ear>) -> PartitionSet {
     let Some(watch) = &inner.watch else { return std::future::pending().await };
+    // Who asks for the first time may have missed what others were told.
+    if watch.ears.admit(ear) && watch.had_news.load(Ordering::SeqCst) {
+        ear.tell(PartitionSet::ALL);
+    }
     loop {
-        let looking = Arc::clone(&inner);
+        let looking = Arc::clone(inner);
         let pace = match tokio::spawn(async move { look(&looking).await }).await {
             Ok(Some(pace)) => pace,
             Ok(None) | Err(_) => return std::future::pending().await,
         };
-        // The look may have been another caller's; the news is for whoever comes first.
-        if watch.news.swap(false, Ordering::AcqRel) {
-            return;
+        if let Ok(partitions) = tokio::time::timeout(pace, ear.heard()).await {
+            return partitions;
         }
-        tokio::time::sleep(pace).await;
     }
 }
 
 /// What is known of the file.
 pub(crate) struct Watch {
     options: SqliteConnectOptions,
-    news: AtomicBool,
+    ears: Ears,
+    /// Whether there ever was something to tell.
+    had_news: AtomicBool,
     seen: tokio::sync::Mutex<Seen>,
 }
 
@@ -74,7 +84,12 @@ impl Watch {
     /// A watch for numbers above `highest`.
     pub(crate) fn new(options: SqliteConnectOptions, highest: i64) -> Self {
         let seen = Seen { connection: None, data_version: None, highest, quiet_looks: 0, is_failing: false };
-        Self { options: logged_as_trace(options), news: AtomicBool::new(false), seen: seen.into() }
+        Self {
+            options: logged_as_trace(options),
+            ears: Ears::default(),
+            had_news: AtomicBool::new(false),
+            seen: seen.into(),
+        }
     }
 
     /// Closes the connection.
@@ -107,7 +122,8 @@ async fn look(inner: &Inner) -> Option<Duration> {
         Ok(is_news) => {
             seen.is_failing = false;
             if is_news {
-                watch.news.store(true, Ordering::Release);
+                watch.had_news.store(true, Ordering::SeqCst);
+                watch.ears.tell_all(PartitionSet::ALL);
             }
             Some(if seen.quiet_looks < IDLE_AFTER { LOOK_EVERY } else { LOOK_IDLE_EVERY })
         }

@@ -238,7 +238,8 @@ impl Reader {
                     *brought.entry(partition).or_default() += 1;
                 }
             }
-            for partition in &partitions {
+            // Those that were lost meanwhile are nobody's business here.
+            for partition in partitions.iter().filter(|partition| self.owned.contains(partition)) {
                 let is_full = brought.get(partition).is_some_and(|count| *count >= read.limit());
                 self.wanted.visited(*partition, is_full);
             }
@@ -246,7 +247,7 @@ impl Reader {
             let lag = events.iter().map(|fetched| fetched.taken.due_for).max().unwrap_or_default();
             self.parts.meter.exporter().record_oldest_lag(Some(lag));
         } else {
-            self.wanted.hinted.extend(&partitions);
+            self.wanted.note(partitions.iter().copied().collect(), &self.owned);
         }
         let steps = self.answered(read, came);
         let now = self.parts.runtime.clock.now();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::super::hints::Hinted;
+use crate::PartitionSet;
 use crate::store::Outcome;
 
 /// How many events of a partition with a backlog are worth a visit.
@@ -57,12 +57,8 @@ impl Wanted {
     }
 
     /// Notes hints, where `owned` is all that is read here.
-    pub(super) fn note(&mut self, hinted: Hinted, owned: &BTreeSet<u8>) {
-        if hinted.all {
-            self.hinted = owned.clone();
-        } else {
-            self.hinted.extend(hinted.some.intersection(owned));
-        }
+    pub(super) fn note(&mut self, hinted: PartitionSet, owned: &BTreeSet<u8>) {
+        self.hinted.extend(owned.iter().filter(|partition| hinted.contains(**partition)));
     }
 
     /// Notes that an event comes again.

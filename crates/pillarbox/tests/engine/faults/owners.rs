@@ -1,5 +1,7 @@
 //! Owned partitions of a memory store that fails when told to.
 
+use std::sync::atomic::Ordering;
+
 use pillarbox::BoxFuture;
 use pillarbox::store::{
     Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
@@ -27,6 +29,7 @@ impl FaultyStore {
         call: BoxFuture<'a, Result<T, StoreError>>,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         Box::pin(async move {
+            self.faults.read.fetch_add(1, Ordering::Relaxed);
             assert!(!self.faults.read_panics.now(), "told to panic");
             self.faults.reads.check()?;
             call.await
@@ -72,7 +75,11 @@ impl Ownership for FaultyStore {
         visits: &'a [Visit],
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>> {
-        self.read(self.store.fetch(visits, limit))
+        Box::pin(async move {
+            self.faults.visited.lock().unwrap().push(visits.iter().map(|visit| visit.partition).collect());
+            let _turn = self.faults.fetching.lock().await;
+            self.read(self.store.fetch(visits, limit)).await
+        })
     }
 
     fn below<'a>(

@@ -1,5 +1,7 @@
 //! SQLite files, by paths and URLs.
 
+use std::time::{Duration, Instant};
+
 use pillarbox::store::{Administration, TxStore};
 use pillarbox::{Event, Outbox};
 use pillarbox_any::{AnyStore, AnyTx, Kind};
@@ -35,6 +37,21 @@ async fn two_outboxes_share_a_file() {
 
     assert_eq!(billing.stats().await.unwrap().pending(), 1);
     assert_eq!(stage.store.stats().await.unwrap().pending(), 0);
+}
+
+/// S6: the time that a store waits for a lock is as it was set.
+#[tokio::test]
+async fn the_lock_timeout_reaches_the_file() {
+    let stage = AnyStage::in_a_file().await;
+    let hasty = stage.options().lock_timeout(Duration::from_millis(10)).connect().await.unwrap();
+    let holding = stage.store.begin().await.unwrap();
+
+    let began = Instant::now();
+    let refused = hasty.begin().await;
+
+    assert!(refused.is_err());
+    assert!(began.elapsed() < Duration::from_secs(5), "that is what it waits for by default");
+    AnyStore::rollback(holding).await.unwrap();
 }
 
 #[tokio::test]

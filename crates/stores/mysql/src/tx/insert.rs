@@ -4,14 +4,15 @@ use std::sync::{Arc, OnceLock};
 
 use pillarbox::store::{Birth, InsertError};
 use pillarbox::{Event, Payload, Schedule};
-use pillarbox_sql::{check_lease, chunks, micros, refusal, repeated_id};
+use pillarbox_sql::canonical::Database;
+use pillarbox_sql::{check_lease, chunks, micros, repeated_id};
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqlStr};
 
 use crate::fault;
 use crate::statements::{MySqlQuery, Statements};
 use crate::store::Inner;
-use crate::time::{is_storable, nearest};
+use crate::time::nearest;
 
 /// Statements for up to this many events stay prepared. One that does not is closed after use, which nobody answers:
 /// the driver leaves Nagle's algorithm on, and what is sent next, the commit, then waits 40 ms for an acknowledgement.
@@ -80,10 +81,7 @@ pub(super) async fn insert(
     if let Some(id) = repeated_id(events) {
         return Err(InsertError::DuplicateId { id });
     }
-    if let Some(event) = events.iter().find(|event| !is_storable(event.occurred_at())) {
-        let reason = format!("`occurred_at` of `{}` lies outside the years 1000 to 9999", event.id());
-        return Err(InsertError::Store(refusal(reason)));
-    }
+    Database::MySql.check_times(events).map_err(InsertError::Store)?;
     let chunks: Vec<&[Event]> = chunks(events).collect();
     let [several @ .., last] = chunks.as_slice() else { return Ok(()) };
     if several.is_empty() {

@@ -1,9 +1,7 @@
 //! Several processes on one outbox.
 
-use std::process::Command;
-
 use pillarbox_mysql::MySqlStore;
-use pillarbox_testkit::chaos::Shell;
+use pillarbox_testkit::chaos::{self, Shell};
 use pillarbox_testkit::cluster::Cluster;
 
 use crate::stage::MySqlStage;
@@ -21,10 +19,12 @@ impl Cluster for MySqlStage {
 impl Shell for MySqlStage {
     const NOW: &'static str = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '2000-01-01 00:00:00', UTC_TIMESTAMP(6))";
     const UNTIL: &'static str = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '2000-01-01 00:00:00', until)";
+    const WRITES_AT_ONCE: bool = true;
+    const SECONDS: u64 = 60;
 
-    fn client(&self) -> Command {
+    async fn ask(&self, sql: String) -> Vec<Vec<String>> {
         let mut mariadb = self.mariadb();
         mariadb.args(["--skip-column-names", "--batch"]);
-        mariadb
+        chaos::by_client(mariadb, sql).await
     }
 }

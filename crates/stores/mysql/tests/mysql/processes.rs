@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::store::{Administration, EventStore, Status, TxStore, WakeUp};
-use pillarbox::{Outbox, Runtime};
+use pillarbox::{Outbox, PartitionSet, Runtime};
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::acceptance::Desk;
 use pillarbox_testkit::conformance::{claim_one, order_placed, take, write};
@@ -22,7 +22,7 @@ pub(crate) async fn write_elsewhere_is_found_by_polling(stage: &MySqlStage) {
     let mut tx = elsewhere.begin().await.unwrap();
     elsewhere.insert(&mut tx, std::slice::from_ref(&event), None).await.unwrap();
     MySqlStore::commit(tx).await.unwrap();
-    elsewhere.announce().await;
+    elsewhere.announce(PartitionSet::ALL).await;
 
     assert!(timeout(Duration::ZERO, stage.store.changed()).await.is_err());
     assert_eq!(claim_one(stage).await.event, Ok(event));

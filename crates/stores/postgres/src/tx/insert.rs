@@ -2,6 +2,7 @@
 
 use pillarbox::store::{Birth, InsertError};
 use pillarbox::{Event, Payload, Schedule};
+use pillarbox_sql::canonical::Database;
 use pillarbox_sql::{check_lease, chunks, micros, refusal, repeated_id};
 use sqlx::Connection;
 use sqlx::postgres::{PgConnection, PgDatabaseError};
@@ -25,6 +26,7 @@ pub(super) async fn insert(
     if let Some(id) = repeated_id(events) {
         return Err(InsertError::DuplicateId { id });
     }
+    Database::Postgres.check_times(events).map_err(InsertError::Store)?;
     for chunk in chunks(events) {
         let query = match chunk {
             // The commonest write, without the machinery for many rows.

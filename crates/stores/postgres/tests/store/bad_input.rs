@@ -132,6 +132,27 @@ pub(crate) async fn awkward_values_come_back(stage: &PostgresStage) {
     }
 }
 
+/// W11: what happened before the calendar of PostgreSQL is refused, alone and among others, and leaves the transaction
+/// as it was.
+pub(crate) async fn times_before_the_calendar_are_refused(stage: &PostgresStage) {
+    let occurred = |id: &str, micros| {
+        let event = Event::builder("OrderPlaced").id(id).occurred_at(Timestamp::from_micros(micros));
+        event.json_text("{}").build().unwrap()
+    };
+    let (first, before) = (occurred("first", -210_866_803_200_000_000), occurred("before", i64::MIN));
+    let mut tx = stage.store.begin().await.unwrap();
+
+    for events in [vec![before.clone()], vec![order_placed("order-17"), before]] {
+        let refused = insert(stage, &mut tx, &events, None).await.unwrap_err();
+        let text = format!("{refused:?}");
+        assert!(text.contains("`occurred_at` of `before` lies before the year 4713 BC"), "{text}");
+    }
+    insert(stage, &mut tx, std::slice::from_ref(&first), None).await.unwrap();
+    PostgresStore::commit(tx).await.unwrap();
+
+    assert_eq!(stored(stage, "first").await.event.unwrap().occurred_at(), first.occurred_at());
+}
+
 /// V6: the repeated id is told, even among ids that contain each other.
 pub(crate) async fn repeated_id_among_similar_ones_is_told(stage: &PostgresStage) {
     let placed = |id: &str| Event::builder("OrderPlaced").id(id).json_text("{}").build().unwrap();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pillarbox::PartitionSet;
 use pillarbox::store::{StoreError, TxStore, WakeUp};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::cancellations::{Interrupted, PATIENCE, assert_usable, cut_after, cut_everywhere};
@@ -37,7 +38,7 @@ pub(crate) async fn a_dropped_watch_loses_no_news(stage: &PostgresStage) {
     timeout(PATIENCE, store.changed()).await.expect("LISTEN is set up");
 
     cut_everywhere(async |polls| {
-        stage.store.announce().await;
+        stage.store.announce(PartitionSet::ALL).await;
         let is_complete = cut_after(polls, store.changed()).await.is_some();
         if !is_complete {
             timeout(PATIENCE, store.changed()).await.expect("it is woken");

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use pillarbox_postgres::PostgresStore;
-use pillarbox_testkit::chaos::Shell;
+use pillarbox_testkit::chaos::{self, Shell};
 use pillarbox_testkit::cluster::Cluster;
 
 use crate::stage::PostgresStage;
@@ -22,8 +22,10 @@ impl Cluster for PostgresStage {
 impl Shell for PostgresStage {
     const NOW: &'static str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     const UNTIL: &'static str = "(extract(epoch FROM until) * 1000000)::bigint";
+    const WRITES_AT_ONCE: bool = true;
+    const SECONDS: u64 = 60;
 
-    fn client(&self) -> Command {
+    async fn ask(&self, sql: String) -> Vec<Vec<String>> {
         let mut psql = Command::new("psql");
         psql.args([
             &self.url,
@@ -35,6 +37,6 @@ impl Shell for PostgresStage {
         ])
         .args(["--set", "ON_ERROR_STOP=1"])
         .env("PGOPTIONS", format!("-c search_path={}", self.schema));
-        psql
+        chaos::by_client(psql, sql).await
     }
 }

@@ -54,6 +54,7 @@ macro_rules! store_trials {
                 password_is_shown_nowhere
                 write_in_a_failed_transaction_is_refused
                 awkward_values_come_back
+                times_before_the_calendar_are_refused
                 repeated_id_among_similar_ones_is_told
                 forbidden_tls_is_named
                 unknown_certificate_is_named
@@ -208,6 +209,8 @@ macro_rules! store_trials {
                 announcements_of_others_wake_each_time
                 own_announcements_wake_others_only
                 clones_wake_each_other_and_not_themselves
+                announcements_name_their_partitions
+                notification_without_partitions_names_all
                 other_outboxes_do_not_wake
                 plain_notify_wakes
                 outbox_that_is_migrated_later_wakes

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pillarbox::Outbox;
 use pillarbox::store::{EventStore, TxStore, WakeUp};
+use pillarbox::{Outbox, PartitionSet};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
 use pillarbox_testkit::conformance::{StoreHarness, claim, order_placed, take, write};
@@ -74,7 +74,7 @@ pub(crate) async fn events_of_others_are_found_by_polling(stage: &PooledStage) {
     let delivered = timeout(Duration::from_secs(10), desk.accept()).await.expect("it is delivered");
 
     assert_eq!(delivered.id(), event.id());
-    stage.store().announce().await;
+    stage.store().announce(PartitionSet::ALL).await;
     assert!(timeout(Duration::from_millis(50), stage.store().changed()).await.is_err());
     relay.close().await;
 }
@@ -84,7 +84,7 @@ pub(crate) async fn clones_wake_each_other_behind_the_pooler(stage: &PooledStage
     let clone = PostgresStore::clone(stage.store());
     assert!(timeout(Duration::ZERO, clone.changed()).await.is_err());
 
-    stage.store().announce().await;
+    stage.store().announce(PartitionSet::ALL).await;
 
     timeout(Duration::from_secs(10), clone.changed()).await.expect("it is woken");
     assert!(
@@ -98,7 +98,7 @@ pub(crate) async fn announcements_pass_the_pooler(stage: &PooledStage) {
     let direct = PostgresStore::options(&stage.direct_url).schema(&stage.schema).connect().await.unwrap();
     timeout(Duration::from_secs(10), direct.changed()).await.expect("LISTEN is set up");
 
-    stage.store().announce().await;
+    stage.store().announce(PartitionSet::ALL).await;
 
     timeout(Duration::from_secs(10), direct.changed()).await.expect("it is woken");
     direct.close().await;

@@ -6,7 +6,7 @@ use pillarbox::store::{
     Administration, DoneRows, EventStore, InsertError, Mode, Outcome, Ownership, Page, Purge, Selection,
     Settlement, Stats, StoreError, TxStore, WakeUp,
 };
-use pillarbox::{Outbox, partition_of};
+use pillarbox::{Outbox, PartitionSet, partition_of};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
 use pillarbox_testkit::conformance::ownership::{behind_key, floor, named, parked, visit};
@@ -123,7 +123,7 @@ pub(crate) async fn relay_can_deliver_and_not_drop(stage: &PostgresStage) {
         .unwrap();
     desk.accept_many(2).await;
     relay.close().await;
-    store.announce().await;
+    store.announce(PartitionSet::ALL).await;
     write(stage, &[order_placed("order-3")]).await;
     let taken = store.take(take(1)).await.unwrap().events;
     let done = Settlement { lease: taken[0].lease, outcome: Outcome::Done };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox::store::WakeUp;
-use pillarbox::{Event, Outbox, Runtime};
+use pillarbox::{Event, Outbox, PartitionSet, Runtime};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
 use pillarbox_testkit::conformance::order_placed;
@@ -26,8 +26,14 @@ async fn listening(stage: &PostgresStage) -> PostgresStore {
     store
 }
 
-async fn assert_woken(store: &PostgresStore) {
-    timeout(PATIENCE, store.changed()).await.expect("it is woken");
+/// Waits for news, and returns the partitions that they name.
+async fn assert_woken(store: &PostgresStore) -> PartitionSet {
+    timeout(PATIENCE, store.changed()).await.expect("it is woken")
+}
+
+/// A set of these partitions.
+fn named(partitions: &[u8]) -> PartitionSet {
+    partitions.iter().copied().collect()
 }
 
 async fn assert_asleep(store: &PostgresStore) {
@@ -39,7 +45,7 @@ pub(crate) async fn announcements_of_others_wake_each_time(stage: &PostgresStage
     let store = listening(stage).await;
 
     for _ in 0..3 {
-        stage.store.announce().await;
+        stage.store.announce(PartitionSet::ALL).await;
         assert_woken(&store).await;
     }
     assert_asleep(&store).await;
@@ -49,7 +55,7 @@ pub(crate) async fn announcements_of_others_wake_each_time(stage: &PostgresStage
 pub(crate) async fn own_announcements_wake_others_only(stage: &PostgresStage) {
     let (store, other) = (listening(stage).await, listening(stage).await);
 
-    store.announce().await;
+    store.announce(PartitionSet::ALL).await;
 
     assert_woken(&other).await;
     assert_asleep(&store).await;
@@ -64,15 +70,53 @@ pub(crate) async fn clones_wake_each_other_and_not_themselves(stage: &PostgresSt
     }
 
     for _ in 0..3 {
-        first.announce().await;
+        first.announce(PartitionSet::ALL).await;
         assert_woken(&second).await;
         assert_woken(&third).await;
     }
     assert_asleep(&first).await;
-    second.announce().await;
-    stage.store.announce().await;
+    second.announce(PartitionSet::ALL).await;
+    stage.store.announce(PartitionSet::ALL).await;
     for each in [&first, &second, &third] {
         assert_woken(each).await;
+    }
+}
+
+/// P5: announcements name their partitions to other stores and to clones, several of them together, and none that
+/// nobody has named.
+pub(crate) async fn announcements_name_their_partitions(stage: &PostgresStage) {
+    let store = listening(stage).await;
+    let (speaker, clone) = (stage.store.clone(), stage.store.clone());
+    assert!(timeout(Duration::ZERO, clone.changed()).await.is_err(), "it listens from now on");
+    assert_woken(&clone).await;
+
+    for partitions in [named(&[0, 17, 255]), PartitionSet::ALL] {
+        speaker.announce(partitions).await;
+        for hearer in [&store, &clone] {
+            assert_eq!(assert_woken(hearer).await, partitions);
+        }
+    }
+    speaker.announce(named(&[3])).await;
+    speaker.announce(named(&[4])).await;
+    let mut heard = PartitionSet::default();
+    while heard != named(&[3, 4]) {
+        heard |= assert_woken(&store).await;
+    }
+    assert_asleep(&store).await;
+}
+
+/// P5, W12: what plain SQL or an older version notifies names no partition, and so all of them; so does LISTEN that is
+/// set up, as something may have been missed.
+pub(crate) async fn notification_without_partitions_names_all(stage: &PostgresStage) {
+    let store = stage.options().connect().await.unwrap();
+    assert_eq!(assert_woken(&store).await, PartitionSet::ALL, "LISTEN is set up");
+
+    for content in ["", "0123456789abcdef", "0123456789abcdef:7"] {
+        let channel = format!("pillarbox:{}.outbox_event", stage.schema);
+        let notify = sqlx::query("SELECT pg_notify($1, $2)").bind(channel).bind(content);
+        notify.execute(&mut stage.connection().await).await.unwrap();
+
+        assert_eq!(assert_woken(&store).await, PartitionSet::ALL, "{content:?}");
     }
 }
 
@@ -82,7 +126,7 @@ pub(crate) async fn other_outboxes_do_not_wake(stage: &PostgresStage) {
     let neighbour = stage.options().prefix("neighbour_").connect().await.unwrap();
     neighbour.migrate().await.unwrap();
 
-    neighbour.announce().await;
+    neighbour.announce(PartitionSet::ALL).await;
     stage.execute("NOTIFY pillarbox; NOTIFY outbox_event").await;
 
     assert_asleep(&store).await;
@@ -113,9 +157,9 @@ pub(crate) async fn store_without_wake_up_is_silent_and_deaf(stage: &PostgresSta
     let witness = listening(stage).await;
     let store = stage.options().wake_up(false).connect().await.unwrap();
 
-    store.announce().await;
+    store.announce(PartitionSet::ALL).await;
     assert_asleep(&witness).await;
-    stage.store.announce().await;
+    stage.store.announce(PartitionSet::ALL).await;
 
     assert_woken(&witness).await;
     assert_asleep(&store).await;
@@ -131,7 +175,7 @@ pub(crate) async fn lost_listen_is_set_up_again(stage: &PostgresStage) {
     assert_eq!(row.get::<i64, _>(0), 1);
 
     assert_woken(&store).await;
-    stage.store.announce().await;
+    stage.store.announce(PartitionSet::ALL).await;
     assert_woken(&store).await;
 }
 
@@ -169,7 +213,7 @@ pub(crate) async fn listening_outlives_the_runtime_that_began_it(stage: &Postgre
     runtime.shutdown_background();
     assert_woken(&store).await;
     assert_woken(&store).await;
-    stage.store.announce().await;
+    stage.store.announce(PartitionSet::ALL).await;
 
     assert_woken(&store).await;
 }

@@ -2,20 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use pillarbox::Runtime;
 use pillarbox_sqlite::SqliteStore;
 use pillarbox_testkit::acceptance::Stage;
+use pillarbox_testkit::chaos::{self, Shell};
 use pillarbox_testkit::cluster::{self, Cluster};
 use pillarbox_testkit::servers::{self, Fresh, Suite};
-use pillarbox_testkit::trials;
+use pillarbox_testkit::{chaos_trials, trials};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row};
 use tempfile::TempDir;
 
 // A process that is frozen with the write lock of a file in its hands stops everybody, for as long as it is
-// frozen; so the case that freezes one is not for SQLite.
+// frozen. So the case of the cluster that freezes one for as long as it takes is not for SQLite; those of the chaos are
+// frozen for less than the others wait for the lock.
 fn main() -> ExitCode {
-    if let Some(code) = cluster::member::<SqliteStage>() {
+    let member = cluster::member::<SqliteStage>();
+    if let Some(code) = member.or_else(chaos::member::<SqliteStage>) {
         return code;
     }
     let mut suite = Suite::from_args();
@@ -26,6 +31,7 @@ fn main() -> ExitCode {
         older_namesake_stops_when_it_settles
         older_namesake_without_losses_stops_too
     });
+    chaos_trials!(suite, servers::SQLITE, SqliteStage);
     suite.run()
 }
 
@@ -68,4 +74,31 @@ impl Cluster for SqliteStage {
     async fn at(address: &str) -> SqliteStore {
         SqliteStore::connect(address).await.unwrap()
     }
+}
+
+impl Shell for SqliteStage {
+    const NOW: &'static str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000";
+    const UNTIL: &'static str = "CASE WHEN owner_name IS NOT NULL THEN until END";
+    const WRITES_AT_ONCE: bool = false;
+    const SECONDS: u64 = 15;
+
+    /// By `sqlite3`, if there is one that is new enough for the defaults of the table; or else by the pool.
+    async fn ask(&self, sql: String) -> Vec<Vec<String>> {
+        if has_client() {
+            let mut sqlite3 = Command::new("sqlite3");
+            sqlite3.args(["-batch", "-bail", "-noheader", "-separator", " ", "-cmd", ".timeout 10000"]);
+            sqlite3.arg(self.store.path());
+            return chaos::by_client(sqlite3, sql).await;
+        }
+        let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(self.store.pool()).await.unwrap();
+        let values =
+            |row: &SqliteRow| (0..row.len()).map(|column| row.get::<i64, _>(column).to_string()).collect();
+        rows.iter().map(values).collect()
+    }
+}
+
+/// Whether `sqlite3` is installed and knows fractions of a second, as it does since version 3.42.
+fn has_client() -> bool {
+    let asked = Command::new("sqlite3").args([":memory:", "SELECT unixepoch('subsec') IS NOT NULL"]).output();
+    asked.is_ok_and(|answer| answer.stdout.starts_with(b"1"))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::orders::{Orders, claim, order_placed, settle, write};
+use pillarbox::PartitionSet;
 use pillarbox::store::{Outcome, TxStore, WakeUp};
 use pillarbox_sqlite::SqliteStore;
 use tokio::time::timeout;
@@ -26,6 +27,42 @@ async fn events_of_others_wake_each_time() {
         write(&other, &[order_placed(order)]).await;
         timeout(PATIENCE, store.changed()).await.expect("it is woken");
     }
+}
+
+/// P5: each clone of a store hears of every event of another process, and one that asks late does too.
+#[tokio::test]
+async fn events_of_others_wake_every_clone() {
+    let orders = Orders::new();
+    let (store, other) = (orders.store().await, orders.connect().await);
+    let clone = store.clone();
+
+    for order in ["order-1", "order-2", "order-3"] {
+        write(&other, &[order_placed(order)]).await;
+        for each in [&store, &clone] {
+            let named = timeout(PATIENCE, each.changed()).await.expect("it is woken");
+            assert_eq!(named, PartitionSet::ALL, "the file does not say where");
+        }
+    }
+
+    timeout(PATIENCE, store.clone().changed()).await.expect("it may have missed something");
+}
+
+/// P5: what one clone of a store announces wakes the others, by name, and not itself.
+#[tokio::test]
+async fn clones_wake_each_other_and_not_themselves() {
+    let orders = Orders::new();
+    let first = orders.store().await;
+    let second = first.clone();
+    assert!(timeout(Duration::from_millis(20), second.changed()).await.is_err());
+    let named = PartitionSet::from_iter([3, 200]);
+
+    for _ in 0..3 {
+        write(&first, &[order_placed("order-17")]).await;
+        first.announce(named).await;
+        assert_eq!(timeout(PATIENCE, second.changed()).await.expect("it is woken"), named);
+    }
+
+    assert!(timeout(Duration::from_millis(100), first.changed()).await.is_err(), "it slept");
 }
 
 /// P5: our own commits, and our own takes and settles, wake others and not ourselves.
