@@ -29,20 +29,22 @@ changed AS (
         $4::bigint[],
         $5::smallint[],
         $6::bigint[],
-        $7::smallint[],
-        $8::integer[],
+        $7::text[],
+        $8::smallint[],
         $9::integer[],
-        $10::bigint[],
+        $10::integer[],
         $11::bigint[],
-        $12::text[],
+        $12::bigint[],
         $13::text[],
-        $14::boolean[],
-        $15::boolean[]
+        $14::text[],
+        $15::boolean[],
+        $16::boolean[]
     ) AS settled (
         seq,
         token,
         event_partition,
         epoch,
+        event_id,
         status,
         attempts,
         starts,
@@ -56,6 +58,7 @@ changed AS (
     JOIN fence ON fence.event_partition = settled.event_partition
         AND fence.epoch = settled.epoch
     WHERE event.seq = settled.seq
+        AND event.event_id IS NOT DISTINCT FROM settled.event_id
         AND event.event_partition = settled.event_partition
         AND event.attempts = coalesce(settled.attempts, event.attempts)
         AND event.status NOT IN (1, 3)

@@ -20,6 +20,7 @@ pub(super) struct Numbers {
     /// Of leases under the token of a partition.
     partitions: Vec<i16>,
     epochs: Vec<i64>,
+    event_ids: Vec<String>,
 }
 
 impl Numbers {
@@ -40,8 +41,30 @@ impl Numbers {
         }
     }
 
+    /// Of settlements, in the order of their numbers.
+    fn of(mut settlements: Vec<&Settlement>) -> Self {
+        settlements.sort_by_key(|settlement| settlement.lease.seq);
+        let mut numbers = Self::default();
+        settlements.into_iter().for_each(|settlement| numbers.add(settlement));
+        numbers
+    }
+
+    fn add(&mut self, Settlement { event_id, lease, .. }: &Settlement) {
+        self.push(lease);
+        if lease.token.partition().is_some() {
+            self.event_ids.push(event_id.clone());
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.seqs.is_empty()
+    }
+
+    /// Binds leases under the tokens of partitions. (Ids are compared in a way that has no index: rows are found by their
+    /// numbers.)
+    fn owned(&self, query: Query) -> Query {
+        let Self { seqs, tokens, partitions, epochs, event_ids } = self;
+        query.bind(seqs).bind(tokens).bind(partitions).bind(epochs).bind(event_ids)
     }
 
     /// Each partition and epoch once.
@@ -102,9 +125,7 @@ impl Sorted {
             queries.push(inner.query(done).bind(seqs).bind(tokens));
         }
         if !self.owned_done.is_empty() {
-            let Numbers { seqs, tokens, partitions, epochs } = &self.owned_done;
-            let query = inner.query(owned_done).bind(seqs).bind(tokens);
-            queries.push(query.bind(partitions).bind(epochs));
+            queries.push(self.owned_done.owned(inner.query(owned_done)));
         }
         if !self.others.numbers.is_empty() {
             queries.push(self.others.taken(inner));
@@ -120,8 +141,7 @@ impl Sorted {
 fn apart(settlements: Vec<&Settlement>) -> Result<(Numbers, Others), StoreError> {
     let (done, others): (Vec<&Settlement>, Vec<&Settlement>) =
         settlements.into_iter().partition(|settlement| settlement.outcome == Outcome::Done);
-    let done = Numbers::new(done.into_iter().map(|settlement| &settlement.lease));
-    Ok((done, Others::new(others)?))
+    Ok((Numbers::of(done), Others::new(others)?))
 }
 
 /// Outcomes other than DONE, in columns; `None` leaves a column of the row as it is.
@@ -151,9 +171,10 @@ impl Others {
         Ok(others)
     }
 
-    fn push(&mut self, Settlement { lease, outcome }: &Settlement) {
+    fn push(&mut self, settlement: &Settlement) {
+        let Settlement { lease, outcome, .. } = settlement;
         let row = Change::of(outcome);
-        self.numbers.push(lease);
+        self.numbers.add(settlement);
         self.statuses.push(row.status.map(|status| i16::from(status.code())));
         self.attempts.push(outcome.spends().then(|| count(lease.attempts)));
         self.starts.push(count(lease.starts));
@@ -173,11 +194,9 @@ impl Others {
 
     /// The statement for leases under the tokens of partitions.
     fn owned(&self, inner: &Inner) -> Query {
-        let Numbers { seqs, tokens, partitions, epochs } = &self.numbers;
         let (fenced, fences) = self.numbers.fences();
         let query = inner.query(&inner.statements.owned_settle).bind(fenced).bind(fences);
-        let query = query.bind(seqs).bind(tokens).bind(partitions).bind(epochs);
-        self.bind(query).bind(&self.endless).bind(&self.parks)
+        self.bind(self.numbers.owned(query)).bind(&self.endless).bind(&self.parks)
     }
 
     fn bind(&self, query: Query) -> Query {
@@ -193,7 +212,7 @@ impl Others {
 }
 
 /// Refuses an outcome that nobody would bring an event back from. (Whether it has a key, the table knows.)
-fn check(Settlement { lease, outcome }: &Settlement) -> Result<(), StoreError> {
+fn check(Settlement { lease, outcome, .. }: &Settlement) -> Result<(), StoreError> {
     if outcome.needs_owner() && lease.token.partition().is_none() {
         return Err(refusal("only the owner of a partition sets aside without an end, or parks a key"));
     }
