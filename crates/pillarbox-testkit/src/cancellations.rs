@@ -364,7 +364,7 @@ async fn claim(store: &impl TxStore) -> Vec<Taken> {
 }
 
 fn outcomes(taken: &[Taken], outcome: &Outcome) -> Vec<Settlement> {
-    taken.iter().map(|taken| Settlement { lease: taken.lease, outcome: outcome.clone() }).collect()
+    taken.iter().map(|taken| Settlement::of(taken, outcome.clone())).collect()
 }
 
 /// Writes an event and kills it, and whatever else there is.

@@ -44,6 +44,8 @@ pub enum Mutant {
     HandOverWithoutDrain,
     /// The memory store settles what a former owner has read.
     NoEpochCheck,
+    /// The memory store settles whatever event has the number.
+    NoIdCheck,
     /// No heartbeat while something is delivered.
     HeartbeatOnTheDeliveryTask,
     /// Events with a key are spread like those without, so that each instance has an order of its own.
@@ -75,9 +77,10 @@ pub enum Mutant {
 #[cfg(pillarbox_mutant)]
 impl Mutant {
     /// Those that only show where partitions are owned.
-    pub const OF_OWNERSHIP: [Self; 15] = [
+    pub const OF_OWNERSHIP: [Self; 16] = [
         Self::HandOverWithoutDrain,
         Self::NoEpochCheck,
+        Self::NoIdCheck,
         Self::HeartbeatOnTheDeliveryTask,
         Self::OrderByIdAcrossInstances,
         Self::RetryLetsALaterEventPass,

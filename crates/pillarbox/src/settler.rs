@@ -199,7 +199,7 @@ impl Settler {
 
     /// The settlement under the newest lease: the event may have been taken anew by this very instance.
     fn newest(&self, settlement: &Settlement) -> Settlement {
-        Settlement { lease: self.in_flight.newest(settlement.lease), outcome: settlement.outcome.clone() }
+        Settlement { lease: self.in_flight.newest(settlement.lease), ..settlement.clone() }
     }
 
     /// Lets go of what is recorded, and returns what is still to be recorded because this very instance took an
@@ -207,24 +207,22 @@ impl Settler {
     /// older one was lost. Until then it stays in flight, or the poller would take and deliver it meanwhile.
     fn left_over(&self, part: &[Unrecorded], settled: &[Settlement], lost: &[i64]) -> Vec<Unrecorded> {
         let mut left_over = Vec::new();
-        for (Unrecorded { event_id, settlement: Settlement { lease, outcome }, .. }, settled) in
-            part.iter().zip(settled)
-        {
+        for (Unrecorded { settlement, .. }, settled) in part.iter().zip(settled) {
+            let Settlement { event_id, lease, outcome } = settlement;
             let is_lost = lost.contains(&lease.seq);
             let token = settled.lease.token;
             let last = self.in_flight.last_taken(lease.seq).filter(|last| last.token == token);
-            let settlement = match last.filter(|_| is_lost && token != lease.token) {
+            let (lease, outcome) = match last.filter(|_| is_lost && token != lease.token) {
                 // Ours by the newest lease, but another instance has spent an attempt in between.
-                Some(last) => Settlement { lease: last, outcome: Outcome::Released },
+                Some(last) => (last, Outcome::Released),
                 None => match self.in_flight.leave_under(lease.seq, token) {
-                    Some(newer) if is_lost => {
-                        Settlement { lease: Lease { token: newer.token, ..*lease }, outcome: outcome.clone() }
-                    }
-                    Some(newer) => Settlement { lease: newer, outcome: Outcome::Released },
+                    Some(newer) if is_lost => (Lease { token: newer.token, ..*lease }, outcome.clone()),
+                    Some(newer) => (newer, Outcome::Released),
                     None => continue,
                 },
             };
-            left_over.push(Unrecorded { event_id: event_id.clone(), settlement, is_repeat: false });
+            let settlement = Settlement { event_id: event_id.clone(), lease, outcome };
+            left_over.push(Unrecorded { settlement, is_repeat: false });
         }
         left_over
     }
@@ -242,7 +240,7 @@ impl Settler {
         if part.iter().any(|outcome| outcome.settlement.outcome.comes_again()) {
             self.wake.wake();
         }
-        for Unrecorded { event_id, settlement: Settlement { lease, outcome }, is_repeat } in part {
+        for Unrecorded { settlement: Settlement { event_id, lease, outcome }, is_repeat } in part {
             let is_lost = lost.contains(&lease.seq);
             // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
             self.tell_reader(*lease, !is_lost || *is_repeat);
@@ -290,10 +288,9 @@ impl Settler {
 
     /// Leaves outcomes unrecorded: their leases will end, and the events come again.
     fn give_up(&self, part: impl Iterator<Item = Unrecorded>, error: &StoreError) {
-        for Unrecorded { event_id, settlement, .. } in part {
-            self.in_flight.leave(settlement.lease.seq);
-            self.tell_reader(settlement.lease, false);
-            let outcome = &settlement.outcome;
+        for Unrecorded { settlement: Settlement { event_id, lease, outcome }, .. } in part {
+            self.in_flight.leave(lease.seq);
+            self.tell_reader(lease, false);
             tracing::error!(%event_id, ?outcome, %error, "an outcome was not recorded; the event will come again");
         }
     }

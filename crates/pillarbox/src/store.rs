@@ -206,10 +206,19 @@ impl Outcome {
 /// One outcome to be recorded under the lease that it was made under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
+    /// The event's id: after a failover its number may be another's.
+    pub event_id: String,
     /// The lease, as it was taken.
     pub lease: Lease,
     /// What became of the event.
     pub outcome: Outcome,
+}
+
+impl Settlement {
+    /// What became of an event that was handed out.
+    pub fn of(taken: &Taken, outcome: Outcome) -> Self {
+        Self { event_id: taken.event_id.clone(), lease: taken.lease, outcome }
+    }
 }
 
 /// What happens to the row of a delivered event.

@@ -76,7 +76,7 @@ pub async fn born_event_is_settled_by_its_token(harness: &impl StoreHarness) {
     let found = harness.store().read_back(birth.token, &[event.id().to_owned()]).await.unwrap();
     let lease = Lease { seq: found[0].seq, token: birth.token, attempts: 0, starts: 0 };
 
-    let released = Settlement { lease, outcome: Outcome::Released };
+    let released = Settlement { event_id: event.id().to_owned(), lease, outcome: Outcome::Released };
     let lost = harness.store().settle(&[released], DoneRows::Keep).await.unwrap();
 
     assert_eq!(lost, NONE);

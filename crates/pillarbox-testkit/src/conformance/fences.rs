@@ -34,7 +34,7 @@ pub async fn lost_lease_cannot_delete(harness: &impl StoreHarness) {
     let overslept = claim_one_for(harness, Duration::ZERO).await;
     claim_one(harness).await;
     let buried = bury(harness, order_placed("order-18")).await;
-    let batch = [&overslept, &buried].map(|taken| Settlement { lease: taken.lease, outcome: Outcome::Done });
+    let batch = [&overslept, &buried].map(|taken| Settlement::of(taken, Outcome::Done));
 
     let mut lost = harness.store().settle(&batch, DoneRows::Delete).await.unwrap();
 
@@ -170,7 +170,7 @@ pub async fn attempts_are_absolute(harness: &impl StoreHarness) {
 pub async fn concurrent_settlements_apply_once(harness: &impl StoreHarness) {
     write(harness, &[order_placed("order-17")]).await;
     let taken = claim_one(harness).await;
-    let settlement = [Settlement { lease: taken.lease, outcome: retry(LONG, true) }];
+    let settlement = [Settlement::of(&taken, retry(LONG, true))];
 
     let settling: Vec<_> = (0..8)
         .map(|_| (Arc::clone(harness.store()), settlement.clone()))

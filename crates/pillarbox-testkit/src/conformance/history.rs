@@ -162,7 +162,8 @@ pub async fn play<S: TxStore + Administration>(store: &S, steps: &[Step]) -> Vec
 struct Play<'a, S> {
     store: &'a S,
     written: Vec<Event>,
-    leases: Vec<Lease>,
+    /// With the events' ids.
+    leases: Vec<(String, Lease)>,
     incarnation: u64,
     notes: Vec<String>,
 }
@@ -176,7 +177,7 @@ impl<S: TxStore + Administration> Play<'_, S> {
             Step::WriteAgain(which) => self.write_again(*which).await,
             Step::Take { limit, lease_for } => self.take(usize::from(*limit), *lease_for).await,
             Step::Settle { lease, count, outcome, done } => self.settle(*lease, *count, outcome, *done).await,
-            Step::Renew { lease, lease_for } => match pick(&self.leases, *lease).copied() {
+            Step::Renew { lease, lease_for } => match pick(&self.leases, *lease).map(|(_, lease)| *lease) {
                 Some(lease) => self.lost(self.store.renew(&[lease], *lease_for).await.unwrap()),
                 None => String::new(),
             },
@@ -243,7 +244,8 @@ impl<S: TxStore + Administration> Play<'_, S> {
         let mut found = self.store.read_back(token, &ids).await.unwrap();
         found.sort_by_key(|found| found.seq);
         for found in &found {
-            self.leases.push(Lease { seq: found.seq, token, attempts: 0, starts: 0 });
+            let lease = Lease { seq: found.seq, token, attempts: 0, starts: 0 };
+            self.leases.push((found.event_id.clone(), lease));
         }
         if commits {
             self.written.extend(events);
@@ -267,7 +269,7 @@ impl<S: TxStore + Administration> Play<'_, S> {
     async fn take(&mut self, limit: usize, lease_for: Duration) -> String {
         let take = Take { owner: self.owner(), lease_for, ..take(limit) };
         let batch = self.store.take(take).await.unwrap();
-        self.leases.extend(batch.events.iter().map(|taken| taken.lease));
+        self.leases.extend(batch.events.iter().map(|taken| (taken.event_id.clone(), taken.lease)));
         let taken: Vec<_> = batch
             .events
             .iter()
@@ -278,15 +280,14 @@ impl<S: TxStore + Administration> Play<'_, S> {
 
     async fn settle(&mut self, first: u8, count: u8, outcome: &Outcome, done: DoneRows) -> String {
         let places = (0..count).map(|n| first.wrapping_add(n));
-        let mut leases: Vec<Lease> = Vec::new();
-        for lease in places.filter_map(|place| pick(&self.leases, place)) {
+        let mut settlements: Vec<Settlement> = Vec::new();
+        for (event_id, lease) in places.filter_map(|place| pick(&self.leases, place)) {
             // Which of two leases of one event comes first in a call is nobody's promise.
-            if leases.iter().all(|other| other.seq != lease.seq) {
-                leases.push(*lease);
+            if settlements.iter().all(|other| other.lease.seq != lease.seq) {
+                let (event_id, outcome) = (event_id.clone(), outcome.clone());
+                settlements.push(Settlement { event_id, lease: *lease, outcome });
             }
         }
-        let settle = |lease: &Lease| Settlement { lease: *lease, outcome: outcome.clone() };
-        let settlements: Vec<Settlement> = leases.iter().map(settle).collect();
         let lost = self.store.settle(&settlements, done).await.unwrap();
         self.lost(lost)
     }
@@ -294,7 +295,7 @@ impl<S: TxStore + Administration> Play<'_, S> {
     /// Lost leases by their place, because numbers differ from store to store.
     fn lost(&self, mut lost: Vec<i64>) -> String {
         lost.sort_unstable();
-        let place = |seq: &i64| self.leases.iter().position(|lease| lease.seq == *seq);
+        let place = |seq: &i64| self.leases.iter().position(|(_, lease)| lease.seq == *seq);
         format!("lost {:?}", lost.iter().map(place).collect::<Vec<_>>())
     }
 

@@ -191,7 +191,7 @@ pub async fn numbers_are_never_given_again(harness: &impl StoreHarness) {
         assert!(taken.lease.seq > last);
         last = taken.lease.seq;
 
-        let done = Settlement { lease: taken.lease, outcome: Outcome::Done };
+        let done = Settlement::of(&taken, Outcome::Done);
         assert_eq!(harness.store().settle(&[done], DoneRows::Delete).await.unwrap(), NONE);
 
         assert_eq!(harness.store().highest().await.unwrap(), last);

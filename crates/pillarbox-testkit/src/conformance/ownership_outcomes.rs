@@ -8,10 +8,10 @@ use pillarbox::store::{
 
 use super::ownership::{
     OwnershipHarness, acquire, aside_of, behind_key, blocked, due, dying, fetch_one, joined, own,
-    owned_outcomes, owner_of, owner_of_all, parked, place, seq,
+    owned_outcomes, owner_of, owner_of_all, parked, place, seq, visit, without_key,
 };
 use super::settlements::{dead, retry, status_after};
-use super::{LONG, NONE, settle, settle_all, stored};
+use super::{LONG, NONE, settle, settle_all, stored, write};
 
 /// O5, S2: each outcome leaves its row as it says.
 pub async fn owners_outcomes_are_recorded(harness: &impl OwnershipHarness) {
@@ -37,11 +37,11 @@ pub async fn owners_batch_is_recorded(harness: &impl OwnershipHarness) {
     for (order, outcome) in owned_outcomes().into_iter().enumerate() {
         let order = format!("order-{order}");
         let held = &holdings[usize::from(pillarbox::partition_of(&order))];
-        let Taken { lease, .. } = place(harness, held, &order).await.taken;
-        settlements.push(Settlement { lease, outcome });
+        settlements.push(Settlement::of(&place(harness, held, &order).await.taken, outcome));
     }
     let of_a_take = Lease { token: super::unused_token(), ..settlements[0].lease };
-    settlements.insert(1, Settlement { lease: of_a_take, outcome: retry(LONG, true) });
+    settlements
+        .insert(1, Settlement { lease: of_a_take, outcome: retry(LONG, true), ..settlements[0].clone() });
 
     let lost = harness.store().settle(&settlements, DoneRows::Delete).await.unwrap();
 
@@ -66,7 +66,7 @@ pub async fn earlier_owner_records_nothing(harness: &impl OwnershipHarness) {
         assert_eq!(lost, [seq(&stale)], "{outcome:?}");
         assert_eq!(self::row(harness, &current.taken).await, row, "{outcome:?}");
     }
-    let done = [Settlement { lease: stale.taken.lease, outcome: Outcome::Done }];
+    let done = [Settlement::of(&stale.taken, Outcome::Done)];
     assert_eq!(harness.store().settle(&done, DoneRows::Delete).await.unwrap(), [seq(&stale)]);
 
     assert_eq!(blocked(harness, &held).await, []);
@@ -98,6 +98,42 @@ pub async fn owner_of_another_partition_records_nothing(harness: &impl Ownership
     }
 
     assert_eq!(fetch_one(harness, &held).await.taken.lease, fetched.taken.lease);
+}
+
+/// O5, S10: a failover can take numbers back and give them to other events, in the same partition and under the same
+/// epoch; what became of the former event of a number changes nothing for the one that has it now.
+pub async fn outcome_of_another_event_records_nothing(harness: &impl OwnershipHarness) {
+    let (_, held) = owner_of(harness, "order-17").await;
+    let fetched = place(harness, &held, "order-17").await;
+    let before = row(harness, &fetched.taken).await;
+
+    for former in formers(&fetched.taken) {
+        for outcome in owned_outcomes() {
+            let lost = settle(harness, &former, outcome.clone()).await;
+            assert_eq!(lost, [seq(&fetched)], "{}: {outcome:?}", former.event_id);
+            assert_eq!(row(harness, &fetched.taken).await, before, "{}: {outcome:?}", former.event_id);
+        }
+        let done = [Settlement::of(&former, Outcome::Done)];
+        assert_eq!(harness.store().settle(&done, DoneRows::Delete).await.unwrap(), [seq(&fetched)]);
+    }
+
+    assert_eq!(blocked(harness, &held).await, []);
+    assert_eq!(settle(harness, &fetched.taken, Outcome::Done).await, NONE);
+}
+
+/// O2, S10: the former event of a number is not set aside for ever in the place of one that has no key.
+pub async fn endless_wait_of_another_event_is_lost(harness: &impl OwnershipHarness) {
+    let (_, holdings) = owner_of_all(harness).await;
+    let event = without_key();
+    write(harness, std::slice::from_ref(&event)).await;
+    let visits: Vec<_> = holdings.iter().map(visit).collect();
+    let fetched = harness.store().fetch(&visits, 1).await.unwrap().remove(0);
+
+    for former in formers(&fetched.taken) {
+        assert_eq!(settle(harness, &former, behind_key()).await, [seq(&fetched)]);
+    }
+
+    assert_eq!(settle(harness, &fetched.taken, Outcome::Done).await, NONE);
 }
 
 /// S10: an outcome that is repeated because its answer was lost counts nothing twice, and what is final stays so.
@@ -181,7 +217,7 @@ pub async fn start_is_counted_once(harness: &impl OwnershipHarness) {
     for outcome in owned_outcomes() {
         let fetched = place(harness, &held, "order-17").await;
         for _ in 0..3 {
-            assert!(harness.store().start(&fetched.taken.lease).await.unwrap());
+            assert!(harness.store().start(&fetched.taken).await.unwrap());
             assert_eq!(stored(harness, &fetched.taken.event_id).await.starts, 1);
         }
 
@@ -198,18 +234,30 @@ pub async fn start_is_fenced(harness: &impl OwnershipHarness) {
     let (relay, other) = (joined(harness, "relay").await, joined(harness, "relay-2").await);
     let before = own(harness, &dying(&relay), pillarbox::partition_of("order-17")).await;
     let stale = place(harness, &before, "order-17").await;
-    assert!(harness.store().start(&stale.taken.lease).await.unwrap());
+    assert!(harness.store().start(&stale.taken).await.unwrap());
     let held = own(harness, &other, before.partition).await;
 
     let current = fetch_one(harness, &held).await;
     assert_eq!(current.taken.lease.starts, 1);
-    assert!(!harness.store().start(&stale.taken.lease).await.unwrap());
-    assert!(harness.store().start(&current.taken.lease).await.unwrap());
+    assert!(!harness.store().start(&stale.taken).await.unwrap());
+    assert!(harness.store().start(&current.taken).await.unwrap());
     assert_eq!(stored(harness, &current.taken.event_id).await.starts, 2);
 
     assert_eq!(settle(harness, &current.taken, retry(Duration::ZERO, true)).await, NONE);
     assert_eq!(due(harness, &held).await[0].taken.lease.starts, 1);
     assert_eq!(acquire(harness, &relay, &[held.partition]).await, []);
+}
+
+/// D3, S10: the start of the former event of a number is not counted for the one that has it now.
+pub async fn start_of_another_event_is_not_counted(harness: &impl OwnershipHarness) {
+    let (_, held) = owner_of(harness, "order-17").await;
+    let fetched = place(harness, &held, "order-17").await;
+
+    for former in formers(&fetched.taken) {
+        assert!(!harness.store().start(&former).await.unwrap(), "{}", former.event_id);
+    }
+
+    assert_eq!(stored(harness, &fetched.taken.event_id).await.starts, 0);
 }
 
 /// D3: a settled event is not started.
@@ -218,9 +266,16 @@ pub async fn settled_event_is_not_started(harness: &impl OwnershipHarness) {
     let fetched = place(harness, &held, "order-17").await;
     settle(harness, &fetched.taken, Outcome::Done).await;
 
-    assert!(!harness.store().start(&fetched.taken.lease).await.unwrap());
+    assert!(!harness.store().start(&fetched.taken).await.unwrap());
 
     assert_eq!(stored(harness, &fetched.taken.event_id).await.starts, 0);
+}
+
+/// Events that had the number of this one before, with ids that are nearly the same and not.
+fn formers(taken: &Taken) -> [Taken; 4] {
+    let id = &taken.event_id;
+    let ids = ["order-17".to_owned(), id.to_lowercase(), format!("{id} "), id[1..].to_owned()];
+    ids.map(|event_id| Taken { event_id, ..taken.clone() })
 }
 
 /// All of a row that an operator sees.

@@ -30,17 +30,16 @@ pub async fn done_rows_can_be_deleted(harness: &impl StoreHarness) {
     let mut settlements = Vec::new();
     for outcome in outcomes() {
         let taken = take_one(harness, order_placed("order-17")).await;
-        settlements.push((taken.event_id, Settlement { lease: taken.lease, outcome }));
+        settlements.push(Settlement::of(&taken, outcome));
     }
-    let batch: Vec<Settlement> = settlements.iter().map(|(_, settlement)| settlement.clone()).collect();
 
-    let lost = harness.store().settle(&batch, DoneRows::Delete).await.unwrap();
-    let again = harness.store().settle(&batch[..1], DoneRows::Delete).await.unwrap();
+    let lost = harness.store().settle(&settlements, DoneRows::Delete).await.unwrap();
+    let again = harness.store().settle(&settlements[..1], DoneRows::Delete).await.unwrap();
 
     assert_eq!(lost, NONE);
-    assert_eq!(again, [batch[0].lease.seq]);
-    for (event_id, settlement) in settlements {
-        let is_deleted = harness.store().find(&event_id).await.unwrap().is_none();
+    assert_eq!(again, [settlements[0].lease.seq]);
+    for settlement in settlements {
+        let is_deleted = harness.store().find(&settlement.event_id).await.unwrap().is_none();
         assert_eq!(is_deleted, settlement.outcome == Outcome::Done);
     }
 }

@@ -126,10 +126,8 @@ pub async fn try_settle(
     harness: &impl StoreHarness,
     outcomes: &[(&Taken, Outcome)],
 ) -> Result<Vec<i64>, StoreError> {
-    let settlements: Vec<Settlement> = outcomes
-        .iter()
-        .map(|(taken, outcome)| Settlement { lease: taken.lease, outcome: outcome.clone() })
-        .collect();
+    let settlements: Vec<Settlement> =
+        outcomes.iter().map(|(taken, outcome)| Settlement::of(taken, outcome.clone())).collect();
     harness.store().settle(&settlements, DoneRows::Keep).await
 }
 

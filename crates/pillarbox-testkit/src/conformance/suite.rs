@@ -277,12 +277,15 @@ macro_rules! ownership_list {
                 earlier_owner_records_nothing
                 ended_owner_records_while_nobody_took_over
                 owner_of_another_partition_records_nothing
+                outcome_of_another_event_records_nothing
+                endless_wait_of_another_event_is_lost
                 repeated_outcome_counts_once
                 repeated_park_does_not_undo_a_skip
                 owners_attempts_are_absolute
                 released_event_is_as_it_was_read
                 start_is_counted_once
                 start_is_fenced
+                start_of_another_event_is_not_counted
                 settled_event_is_not_started
             }
             ownership_census {

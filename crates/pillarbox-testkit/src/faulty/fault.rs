@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Batch, Birth, Fetched, Floor, Found, Holding, Instance, Lease, Owner, Pulse, Settlement, Take, Token,
-    Visit,
+    Batch, Birth, Fetched, Floor, Found, Holding, Instance, Lease, Owner, Pulse, Settlement, Take, Taken,
+    Token, Visit,
 };
 use pillarbox::{BoxFuture, Event, PartitionSet};
 
@@ -125,7 +125,7 @@ pub enum Effect<'a> {
     /// Events of these partitions were read by this call.
     Read(Call, &'a [Visit], &'a [Fetched]),
     /// The start of an event was counted, unless its lease was lost.
-    Started(&'a Lease, bool),
+    Started(&'a Taken, bool),
 }
 
 /// Decides how calls go, and sees what they did.

@@ -2,7 +2,7 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
 };
 
 use super::{Call, Effect, Faults, FaultyStore};
@@ -112,11 +112,11 @@ impl<S: Ownership> Ownership for FaultyStore<S> {
         Box::pin(self.own(Call::Blocked, self.inner.blocked(partitions), |_, _| {}))
     }
 
-    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>> {
+    fn start<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Result<bool, StoreError>> {
         let told = |faults: &dyn Faults, is_counted: &bool| {
-            faults.took_effect(Effect::Started(lease, *is_counted));
+            faults.took_effect(Effect::Started(taken, *is_counted));
         };
-        Box::pin(self.own(Call::Start, self.inner.start(lease), told))
+        Box::pin(self.own(Call::Start, self.inner.start(taken), told))
     }
 
     fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {

@@ -149,7 +149,7 @@ impl SimLine {
             Ok(Settled::Applied(id)) => id,
             Err(fault) => return world.violation(fault),
         };
-        let Settlement { lease, outcome } = settlement;
+        let Settlement { lease, outcome, .. } = settlement;
         world.note(format_args!("{} settles {id} {outcome:?}", self.process));
         if let Some((partition, _)) = lease.token.partition() {
             world.tenancy().settled(self.process, partition, &id, *outcome == Outcome::Done);
@@ -179,10 +179,10 @@ impl SimLine {
         }
     }
 
-    fn refused(&self, Settlement { lease, outcome }: &Settlement) {
+    fn refused(&self, Settlement { event_id, lease, outcome }: &Settlement) {
         self.world.cover("stale outcomes refused", 1);
         if let Some((partition, epoch)) = lease.token.partition() {
-            self.world.note(format_args!("{} may not settle {} {outcome:?}", self.process, lease.seq));
+            self.world.note(format_args!("{} may not settle {event_id} {outcome:?}", self.process));
             let is_former = self.world.tenancy().epoch_of(partition) != epoch;
             self.world.cover("stale outcomes of former owners refused", u64::from(is_former));
         }
@@ -192,10 +192,7 @@ impl SimLine {
     fn unsettled(&self, settlements: &[Settlement]) {
         let done = settlements.iter().filter(|settlement| settlement.outcome == Outcome::Done);
         for settlement in done {
-            let id = self.world.model().id_of(settlement.lease.seq).map(str::to_owned);
-            if let Some(id) = id {
-                self.world.ledger.explain(&id, Cause::LostAnswer);
-            }
+            self.world.ledger.explain(&settlement.event_id, Cause::LostAnswer);
         }
     }
 

@@ -101,9 +101,9 @@ impl Model {
     }
 
     /// Notes that a start was counted.
-    pub(super) fn started(&mut self, lease: &Lease) {
-        if let Some(row) = self.ids.get(&lease.seq).and_then(|id| self.rows.get_mut(id)) {
-            row.starts = lease.starts + 1;
+    pub(super) fn started(&mut self, taken: &Taken) {
+        if let Some(row) = self.rows.get_mut(&taken.event_id) {
+            row.starts = taken.lease.starts + 1;
         }
     }
 
@@ -131,15 +131,14 @@ impl Model {
         now: Timestamp,
         epoch_of: impl Fn(u8) -> Epoch,
     ) -> Result<Settled, String> {
-        let Settlement { lease, outcome } = settlement;
-        let Some(id) = self.ids.get(&lease.seq) else {
+        let Settlement { event_id: id, lease, outcome } = settlement;
+        let Some(row) = self.rows.get_mut(id) else {
             return if lost != Some(false) {
                 Ok(Settled::Stale)
             } else {
-                Err(format!("{} was settled untaken", lease.seq))
+                Err(format!("{id} is not in the table, but {outcome:?} was recorded for {}", lease.seq))
             };
         };
-        let Some(row) = self.rows.get_mut(id) else { return Err(format!("{id} was never inserted")) };
         let is_counted = outcome.spends() && row.attempts != lease.attempts;
         let is_held = match lease.token.partition() {
             None => row.lease.as_ref().is_some_and(|held| held.token == lease.token),
@@ -188,10 +187,6 @@ impl Model {
             let partition = row.partition;
             *row = Row { lease: None, due, available, attempts: 0, starts: 0, is_settled: false, partition };
         }
-    }
-
-    pub(super) fn id_of(&self, seq: i64) -> Option<&str> {
-        self.ids.get(&seq).map(String::as_str)
     }
 
     pub(super) fn delivered(&mut self, event_id: &str, process: u32) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::index::{ByPartition, of_partition};
 use super::row::Row;
 use super::table::Table;
-use crate::store::{Blocked, Due, Fetched, Lease, StoreError, Token, Visit};
+use crate::store::{Blocked, Due, Fetched, Lease, StoreError, Taken, Token, Visit};
 use crate::{Timestamp, partition_of};
 
 impl Table {
@@ -105,11 +105,11 @@ impl Table {
         })
     }
 
-    pub(super) fn start(&mut self, lease: &Lease) -> bool {
+    pub(super) fn start(&mut self, Taken { event_id, lease, .. }: &Taken) -> bool {
         let started = lease.starts + 1;
         // Who repeats it finds its own earlier write.
         let is_unchanged = |row: &Row| row.starts == lease.starts || row.starts == started;
-        let is_held = self.holds(lease) && self.row(lease.seq).is_some_and(is_unchanged);
+        let is_held = self.holds(lease, event_id) && self.row(lease.seq).is_some_and(is_unchanged);
         if is_held {
             self.change(lease.seq, |row| row.starts = started);
         }

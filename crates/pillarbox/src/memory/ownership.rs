@@ -7,7 +7,7 @@ use super::{MemoryStore, check_lease};
 use crate::Timestamp;
 use crate::runtime::BoxFuture;
 use crate::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Mode, Owner, Ownership, Pulse, StoreError, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Mode, Owner, Ownership, Pulse, StoreError, Taken, Visit,
 };
 
 impl Ownership for MemoryStore {
@@ -82,8 +82,8 @@ impl Ownership for MemoryStore {
         Box::pin(async move { self.database.table().blocked(partitions, self.database.now()) })
     }
 
-    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async move { Ok(self.database.table().start(lease)) })
+    fn start<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().start(taken)) })
     }
 
     fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {

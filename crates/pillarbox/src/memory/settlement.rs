@@ -33,25 +33,26 @@ impl Table {
     }
 
     /// Why a settlement is refused, if it is.
-    fn refusal(&self, Settlement { lease, outcome }: &Settlement) -> Option<&'static str> {
+    fn refusal(&self, Settlement { event_id, lease, outcome }: &Settlement) -> Option<&'static str> {
         if outcome.needs_owner() && lease.token.partition().is_none() {
             return Some("only the owner of a partition sets aside without an end, or parks a key");
         }
         let Outcome::Aside { until: None, reason } = outcome else { return None };
-        let has_key = self.row(lease.seq).is_none_or(|row| row.event.key().is_some());
+        let is_other = |row: &Row| row.event.id() != event_id;
+        let has_key = self.row(lease.seq).is_none_or(|row| is_other(row) || row.event.key().is_some());
         let stands_apart = matches!(reason.as_str(), DELAYED | REPLAYED);
         (!has_key || stands_apart)
             .then_some("an event that does not wait for its key is set aside with an end")
     }
 
     fn apply(&mut self, settlement: &Settlement, done: DoneRows, now: Timestamp) -> bool {
-        let Settlement { lease, outcome } = settlement;
+        let Settlement { event_id, lease, outcome } = settlement;
         let is_counted =
             outcome.spends() && self.row(lease.seq).is_some_and(|row| row.attempts != lease.attempts);
         let is_stale_dead = mutant!(StaleDeadAfterTakeOver)
             && matches!(outcome, Outcome::Dead { .. } | Outcome::Parked { .. })
             && self.row(lease.seq).is_some_and(|row| row.status.is_pending());
-        if !self.holds(lease) && !is_stale_dead || is_counted {
+        if !self.holds(lease, event_id) && !is_stale_dead || is_counted {
             return false;
         }
         if *outcome == Outcome::Done && done == DoneRows::Delete {

@@ -176,7 +176,7 @@ impl Table {
     pub(super) fn renew(&mut self, leases: &[Lease], until: Timestamp) -> Vec<i64> {
         let mut lost = Vec::new();
         for lease in leases {
-            if self.holds(lease) {
+            if self.row(lease.seq).is_some_and(|row| row.is_held_under(lease.token)) {
                 self.change(lease.seq, |row| row.available_at = until);
             } else {
                 lost.push(lease.seq);
@@ -185,14 +185,16 @@ impl Table {
         lost
     }
 
-    /// Whether the row is pending and still belongs to this lease; time plays no part.
-    pub(super) fn holds(&self, lease: &Lease) -> bool {
+    /// Whether the row is pending and still belongs to this lease; time plays no part. A partition's token says nothing
+    /// about the event, so that is compared besides.
+    pub(super) fn holds(&self, lease: &Lease, event_id: &str) -> bool {
         let is_unfenced = |row: &Row| mutant!(NoFence) && row.status.is_pending();
         let is_held = |row: &Row| match lease.token.partition() {
             None => row.is_held_under(lease.token),
             Some((partition, epoch)) => {
+                let is_it = row.event.id() == event_id || mutant!(NoIdCheck);
                 let is_there = row.status.is_pending() && row.partition == partition;
-                is_there && (self.membership.epoch_of(partition) == epoch || mutant!(NoEpochCheck))
+                is_it && is_there && (self.membership.epoch_of(partition) == epoch || mutant!(NoEpochCheck))
             }
         };
         self.rows.get(&lease.seq).is_some_and(|row| is_held(row) || is_unfenced(row))

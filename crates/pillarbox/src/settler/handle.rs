@@ -51,7 +51,6 @@ pub(super) enum Entry {
 
 /// An outcome that is to be recorded.
 pub(super) struct Unrecorded {
-    pub(super) event_id: String,
     pub(super) settlement: Settlement,
     /// It was written before, and nobody knows with what effect.
     pub(super) is_repeat: bool,
@@ -75,8 +74,8 @@ impl SettlerHandle {
 
     /// Hands in an outcome that is to be recorded as it is.
     pub(crate) async fn record(&self, event_id: &str, lease: Lease, outcome: Outcome) {
-        let settlement = Settlement { lease, outcome };
-        let unrecorded = Unrecorded { event_id: event_id.to_owned(), settlement, is_repeat: false };
+        let settlement = Settlement { event_id: event_id.to_owned(), lease, outcome };
+        let unrecorded = Unrecorded { settlement, is_repeat: false };
         // The settler is gone only when the process is.
         let _ = self.entries.send(Entry::Settle(unrecorded)).await;
     }

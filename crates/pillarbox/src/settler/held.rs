@@ -47,7 +47,7 @@ impl Settler {
             held.told_at = Some(now);
             tracing::warn!(
                 outcomes = locked.len(),
-                event_id = locked.first().map(|outcome| &*outcome.event_id),
+                event_id = locked.first().map(|outcome| &*outcome.settlement.event_id),
                 "another transaction has locked rows whose outcomes are to be recorded; trying again until it ends"
             );
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Lease, Owner, StoreError, Taken, Token};
+use super::{Owner, StoreError, Taken, Token};
 use crate::PARTITIONS;
 use crate::runtime::BoxFuture;
 
@@ -198,8 +198,8 @@ pub struct Blocked {
 /// - Rows without a partition are given theirs before a fetch reads: by their key, or spread by their number.
 ///
 /// What is settled, by [`EventStore::settle`](super::EventStore::settle) under the token of a partition:
-/// - An outcome is lost unless its row is pending in the partition, and the partition has this epoch; time plays no
-///   part. That is checked by the statement that applies it, and but for DONE with the partition locked against the
+/// - An outcome is lost unless its row is pending in the partition and that of the event with this id (a failover can
+///   take numbers back, and give them to others), and the partition has this epoch; time plays no part. That is checked by the statement that applies it, and but for DONE with the partition locked against the
 ///   next owner, so that the outcome of an earlier one never comes after.
 /// - [`Released`](super::Outcome::Released) leaves an event as it was read: fresh or aside, with the same times.
 /// - [`Aside`](super::Outcome::Aside) without an end is for events that wait for their key. It is refused where nobody
@@ -289,7 +289,7 @@ pub trait Ownership: Send + Sync + 'static {
 
     /// Counts a start of an event that may be to blame for a crash, before it is delivered: `lease.starts + 1`, fenced
     /// like an outcome. False if the lease was lost. Every outcome but DONE takes it back.
-    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>>;
+    fn start<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Result<bool, StoreError>>;
 
     /// Frees parked keys for an operator, leaving the events that they were parked for dead, and returns how many were
     /// parked.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use pillarbox::store::{Holding, Instance, Lease, Mode, Owner, Ownership, Status, Visit};
+use pillarbox::store::{Holding, Instance, Mode, Owner, Ownership, Status, Taken, Visit};
 use pillarbox::{Delivery, Event, ListenerError, MemoryStore, Outbox, PARTITIONS, partition_of};
 use pillarbox_testkit::acceptance::Desk;
 
@@ -25,10 +25,10 @@ fn cut(faults: &Faults, calls: u32) {
 }
 
 /// The lease under which an owner reads the event of an order.
-async fn lease_of(stage: &Stage, held: &[Holding], order: &str) -> Lease {
+async fn taken_of(stage: &Stage, held: &[Holding], order: &str) -> Taken {
     let Holding { partition, epoch, floor, .. } = held[usize::from(partition_of(order))];
     let visit = Visit { partition, epoch, floor, in_flight: Vec::new() };
-    stage.store.fetch(&[visit], 1).await.unwrap()[0].taken.lease
+    stage.store.fetch(&[visit], 1).await.unwrap().remove(0).taken
 }
 
 /// S10: calls that fail, and answers that are lost, cost nothing but time.
@@ -116,9 +116,9 @@ async fn event_that_kills_its_owners_is_dead_at_last() {
         };
         stage.store.join(&victim).await.unwrap();
         let held = stage.store.acquire(&victim, &all).await.unwrap();
-        let lease = lease_of(&stage, &held, "order-1").await;
+        let taken = taken_of(&stage, &held, "order-1").await;
         if held.iter().any(|holding| holding.crashes >= 2) {
-            assert!(stage.store.start(&lease).await.unwrap());
+            assert!(stage.store.start(&taken).await.unwrap());
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pillarbox::store::{
     Administration, Batch, Blocked, Census, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding,
     Instance, Lease, Mode, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement, Stats,
-    StoreError, StoredEvent, Take, Token, Visit, WakeUp,
+    StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
 };
 use pillarbox::{BoxFuture, PartitionSet};
 
@@ -99,7 +99,7 @@ impl Ownership for AnyStore {
         fn due<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Due, StoreError>>;
         fn aside_of<'a>(&'a self, visit: &'a Visit, key: &'a str, limit: usize) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>>;
         fn blocked<'a>(&'a self, partitions: &'a [u8]) -> BoxFuture<'a, Result<Vec<Blocked>, StoreError>>;
-        fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>>;
+        fn start<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Result<bool, StoreError>>;
         fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>>;
     }
 }

@@ -2,7 +2,7 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
 };
 
 use crate::MySqlStore;
@@ -80,8 +80,8 @@ impl Ownership for MySqlStore {
         Box::pin(self.blocked_keys(partitions))
     }
 
-    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(self.count_start(*lease))
+    fn start<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.count_start(taken))
     }
 
     fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pillarbox::BoxFuture;
 use pillarbox::store::{
     Batch, DELAYED, DoneRows, EventStore, Found, Lease, Outcome, Owner, REPLAYED, Settlement, StoreError,
-    Take, Token,
+    Take, Taken, Token,
 };
 use pillarbox_sql::{check_lease, micros, refusal};
 use serde_json::json;
@@ -118,7 +118,7 @@ impl EventStore for MySqlStore {
 const STRANDED: &str = "an event that does not wait for its key is set aside with an end";
 
 /// Why a settlement is refused whatever its row is, if it is.
-fn refused(Settlement { lease, outcome }: &Settlement) -> Option<&'static str> {
+fn refused(Settlement { lease, outcome, .. }: &Settlement) -> Option<&'static str> {
     if outcome.needs_owner() && lease.token.partition().is_none() {
         return Some("only the owner of a partition sets aside without an end, or parks a key");
     }
@@ -128,9 +128,12 @@ fn refused(Settlement { lease, outcome }: &Settlement) -> Option<&'static str> {
 
 impl MySqlStore {
     /// Counts a start under the lease of an owner.
-    pub(crate) async fn count_start(&self, lease: Lease) -> Result<bool, StoreError> {
+    pub(crate) async fn count_start(
+        &self,
+        Taken { event_id, lease, .. }: &Taken,
+    ) -> Result<bool, StoreError> {
         let Some((partition, epoch)) = lease.token.partition() else { return Ok(false) };
-        let started = json!([[lease.seq, partition, epoch.0, lease.starts]]).to_string();
+        let started = json!([[lease.seq, partition, epoch.0, event_id, lease.starts]]).to_string();
         let inner = Arc::clone(&self.inner);
         self.run_together(
             |inner| &inner.settling,
@@ -323,7 +326,7 @@ async fn prolong(
     }
     let of_takes = leases.iter().filter(|lease| lease.token.partition().is_none());
     let fence = Fence::lock(connection, statements, of_takes).await?;
-    Ok(leases.iter().filter(|lease| !fence.holds(lease)).map(|lease| lease.seq).collect())
+    Ok(leases.iter().filter(|lease| !fence.is_taken(lease)).map(|lease| lease.seq).collect())
 }
 
 /// The numbers of each take, in their order.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::partition_of;
-use pillarbox::store::{Blocked, Due, Fetched, Lease, Mode, StoreError, Token, Visit};
+use pillarbox::store::{Blocked, Due, Fetched, Mode, StoreError, Taken, Token, Visit};
 use pillarbox_sql::members::adopted_by;
 use pillarbox_sql::rows;
 use sqlx::Row;
@@ -130,14 +130,18 @@ impl PostgresStore {
         self.read(blocked(&read))
     }
 
-    pub(crate) async fn count_start(&self, lease: &Lease) -> Result<bool, StoreError> {
+    pub(crate) async fn count_start(
+        &self,
+        Taken { event_id, lease, .. }: &Taken,
+    ) -> Result<bool, StoreError> {
         let Some((partition, epoch)) = lease.token.partition() else { return Ok(false) };
+        let event_id = event_id.clone();
         let (seq, starts) = (lease.seq, i32::try_from(lease.starts).unwrap_or(i32::MAX - 1));
         let started = self.execute(
             |inner| &inner.settling,
             move |inner| {
                 let query = inner.query(&inner.statements.start).bind(seq).bind(i16::from(partition));
-                query.bind(epoch.0).bind(starts)
+                query.bind(epoch.0).bind(&event_id).bind(starts)
             },
         );
         Ok(started.await? == 1)

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox::store::{Blocked, Due, Fetched, Lease, StoreError, Token, Visit};
+use pillarbox::store::{Blocked, Due, Fetched, StoreError, Taken, Token, Visit};
 use pillarbox_sql::{members, rows};
 use serde_json::{Value, json};
 use sqlx::query::Query;
@@ -14,6 +14,7 @@ use sqlx::{Row, SqlStr};
 use crate::SqliteStore;
 use crate::fault::Fault;
 use crate::row;
+use crate::settle::comparable;
 use crate::statements::Statements;
 use crate::watch;
 
@@ -130,9 +131,10 @@ impl SqliteStore {
         blocked.map_err(|error| Fault::of(&self.inner.path).store(error))
     }
 
-    pub(crate) async fn start_under(&self, lease: &Lease) -> Result<bool, StoreError> {
+    pub(crate) async fn start_under(&self, taken: &Taken) -> Result<bool, StoreError> {
+        let (lease, event_id) = (taken.lease, comparable(&taken.event_id).map(str::to_owned));
         let start = sqlx::query(self.inner.statements.start.clone());
-        let start = start.bind(lease.seq).bind(lease.token.0).bind(lease.starts);
+        let start = start.bind(lease.seq).bind(lease.token.0).bind(event_id).bind(lease.starts);
         let started = self.write(move |connection| Box::pin(async move { start.execute(connection).await }));
         Ok(started.await?.rows_affected() > 0)
     }

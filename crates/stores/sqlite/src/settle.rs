@@ -119,7 +119,7 @@ impl EventStore for SqliteStore {
 #[derive(Default)]
 struct Sorted {
     done: BTreeMap<Token, Vec<i64>>,
-    done_by_owner: Vec<(i64, Token)>,
+    done_by_owner: Vec<Settlement>,
     retry: Vec<Value>,
     aside: Vec<Value>,
     dead: Vec<Value>,
@@ -130,27 +130,31 @@ struct Sorted {
 impl Sorted {
     fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
         let mut sorted = Self::default();
-        for Settlement { lease, outcome } in settlements {
+        for settlement in settlements {
+            let Settlement { event_id, lease, outcome } = settlement;
             let Lease { seq, token, attempts, starts } = *lease;
             check(token, outcome)?;
+            let (id, token_number) = (comparable(event_id), token.0);
             match outcome {
-                Outcome::Done if token.partition().is_some() => sorted.done_by_owner.push((seq, token)),
+                Outcome::Done if token.partition().is_some() => sorted.done_by_owner.push(settlement.clone()),
                 Outcome::Done => sorted.done.entry(token).or_default().push(seq),
                 Outcome::Retry { after, error, spent } => {
-                    let error = cut_error(error);
-                    sorted.retry.push(json!([seq, token.0, attempts, spent, starts, micros(*after), error]));
+                    let (error, after) = (cut_error(error), micros(*after));
+                    sorted.retry.push(json!([seq, token_number, id, attempts, spent, starts, after, error]));
                 }
                 Outcome::Aside { until, reason } => {
                     let until = until.map(micros);
-                    sorted.aside.push(json!([seq, token.0, starts, until, cut_error(reason)]));
+                    sorted.aside.push(json!([seq, token_number, id, starts, until, cut_error(reason)]));
                 }
                 Outcome::Dead { error, spent } => {
-                    sorted.dead.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));
+                    let error = cut_error(error);
+                    sorted.dead.push(json!([seq, token_number, id, attempts, spent, starts, error]));
                 }
                 Outcome::Parked { error, spent } => {
-                    sorted.parked.push(json!([seq, token.0, attempts, spent, starts, cut_error(error)]));
+                    let error = cut_error(error);
+                    sorted.parked.push(json!([seq, token_number, id, attempts, spent, starts, error]));
                 }
-                Outcome::Released => sorted.released.push(json!([seq, token.0, starts])),
+                Outcome::Released => sorted.released.push(json!([seq, token_number, id, starts])),
             }
         }
         Ok(sorted)
@@ -176,7 +180,7 @@ impl Sorted {
         if !self.done_by_owner.is_empty() {
             let query = sqlx::query_scalar(by_owner.clone()).bind(json_object(&self.done_by_owner));
             let settled = query.fetch_all(&mut *connection).await?;
-            let numbers = self.done_by_owner.iter().map(|&(seq, _)| seq).collect();
+            let numbers = self.done_by_owner.iter().map(|done| done.lease.seq).collect();
             note_lost(&mut lost, numbers, &settled);
         }
         for (statement, rows) in [
@@ -230,10 +234,21 @@ async fn apply_rows(
     Ok(settled)
 }
 
-/// Tokens by number. An object is read faster than rows of JSON, and this is what most settlements are.
-fn json_object(leased: &[(i64, Token)]) -> String {
-    let members: Vec<String> = leased.iter().map(|(seq, token)| format!(r#""{seq}":{}"#, token.0)).collect();
+/// Tokens and ids by number. An object is read faster than rows of JSON, and this is what most settlements are.
+fn json_object(done: &[Settlement]) -> String {
+    let fence = |done: &Settlement| match comparable(&done.event_id) {
+        Some(event_id) => Value::from(format!("{}/{event_id}", done.lease.token.0)),
+        None => Value::from(done.lease.token.0.to_string()),
+    };
+    let members: Vec<String> =
+        done.iter().map(|done| format!(r#""{}":{}"#, done.lease.seq, fence(done))).collect();
     format!("{{{}}}", members.join(","))
+}
+
+/// The id of an event, to be compared with that of the row; none if it is no text and was read as well as it could be,
+/// or has a NUL, which JSON cannot carry to SQLite. No writer of ours makes such ids.
+pub(crate) fn comparable(event_id: &str) -> Option<&str> {
+    (!event_id.contains([char::REPLACEMENT_CHARACTER, '\0'])).then_some(event_id)
 }
 
 fn note_lost(lost: &mut HashSet<i64>, numbers: Vec<i64>, settled: &[i64]) {

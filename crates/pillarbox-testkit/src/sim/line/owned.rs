@@ -1,7 +1,7 @@
 //! What is seen on a line where partitions are owned.
 
 use pillarbox::Clock;
-use pillarbox::store::{Fetched, Floor, Holding, Instance, Lease, Owner, Pulse, Visit};
+use pillarbox::store::{Fetched, Floor, Holding, Instance, Owner, Pulse, Taken, Visit};
 
 use super::SimLine;
 use crate::faulty::{Call, Effect};
@@ -17,7 +17,7 @@ impl SimLine {
             Effect::Beaten(instance, floors, pulse) => self.beaten(instance, floors, pulse),
             Effect::GivenBack(owner, floors) => self.given_back(owner, floors),
             Effect::Read(call, visits, events) => self.read(*call, visits, events),
-            Effect::Started(lease, true) => self.started(lease),
+            Effect::Started(taken, true) => self.started(taken),
             _ => {}
         }
     }
@@ -101,9 +101,9 @@ impl SimLine {
         world.cover(what, events.len() as u64);
     }
 
-    fn started(&self, lease: &Lease) {
-        self.world.note(format_args!("{} counts a start of {}", self.process, lease.seq));
+    fn started(&self, taken: &Taken) {
+        self.world.note(format_args!("{} counts a start of {}", self.process, taken.event_id));
         self.world.cover("starts counted", 1);
-        self.world.model().started(lease);
+        self.world.model().started(taken);
     }
 }

@@ -56,7 +56,7 @@ impl Reader {
     fn count_start(&self, taken: Taken) {
         let (store, mailbox) = (self.parts.store.clone(), self.mailbox.clone());
         let step = async move {
-            let counted = safely(store.start(&taken.lease)).await;
+            let counted = safely(store.start(&taken)).await;
             mailbox.tell(Message::Came(Answer::Started(Box::new(taken), counted)));
         };
         self.parts.runtime.spawner.spawn("start", Box::pin(step));

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
 };
 
 use super::FaultyStore;
@@ -107,8 +107,8 @@ impl Ownership for FaultyStore {
         self.read(self.store.blocked(partitions))
     }
 
-    fn start<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.read(self.store.start(lease))
+    fn start<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.read(self.store.start(taken))
     }
 
     fn skip<'a>(&'a self, keys: &'a [String]) -> BoxFuture<'a, Result<u64, StoreError>> {

@@ -6,10 +6,12 @@ use pillarbox::store::{Epoch, Lease, Outcome, Settlement};
 use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
 
+use crate::row;
 use crate::statements::{MOST_LISTED, Statements, bind_list};
 
 /// A pending row that is locked.
 struct Held {
+    event_id: String,
     token: Option<i64>,
     partition: Option<u8>,
     attempts: i64,
@@ -39,6 +41,7 @@ impl Fence {
             let query = bind_list(sqlx::query(statements.held.of(numbers.len())), numbers);
             for row in query.fetch_all(&mut *connection).await? {
                 let held = Held {
+                    event_id: row::event_id(&row)?,
                     token: row.try_get("token")?,
                     partition: row.try_get("event_partition")?,
                     attempts: row.try_get("attempts")?,
@@ -50,25 +53,29 @@ impl Fence {
         Ok(Self { rows, epochs })
     }
 
-    pub(super) fn holds(&self, lease: &Lease) -> bool {
-        self.rows.get(&lease.seq).is_some_and(|row| match lease.token.partition() {
-            None => row.token == Some(lease.token.0),
-            Some((partition, epoch)) => {
-                row.partition == Some(partition) && self.epochs.get(&partition) == Some(&epoch)
-            }
-        })
+    /// Whether a row carries the token of this take.
+    pub(super) fn is_taken(&self, lease: &Lease) -> bool {
+        self.rows.get(&lease.seq).is_some_and(|row| row.token == Some(lease.token.0))
+    }
+
+    fn holds(&self, Settlement { event_id, lease, .. }: &Settlement) -> bool {
+        let Some((partition, epoch)) = lease.token.partition() else { return self.is_taken(lease) };
+        let is_there = |row: &Held| row.event_id == *event_id && row.partition == Some(partition);
+        self.rows.get(&lease.seq).is_some_and(is_there) && self.epochs.get(&partition) == Some(&epoch)
     }
 
     /// Whether an event would be set aside until its key goes on, and has none.
-    pub(super) fn would_strand(&self, Settlement { lease, outcome }: &Settlement) -> bool {
+    pub(super) fn would_strand(&self, settlement: &Settlement) -> bool {
+        let Settlement { lease, outcome, .. } = settlement;
         let is_endless = matches!(outcome, Outcome::Aside { until: None, .. });
-        is_endless && self.holds(lease) && self.rows.get(&lease.seq).is_some_and(|row| !row.has_key)
+        is_endless && self.holds(settlement) && self.rows.get(&lease.seq).is_some_and(|row| !row.has_key)
     }
 
     /// Whether a settlement can be recorded. The second one of the same row cannot.
-    pub(super) fn pass(&mut self, Settlement { lease, outcome }: &Settlement) -> bool {
+    pub(super) fn pass(&mut self, settlement: &Settlement) -> bool {
+        let Settlement { lease, outcome, .. } = settlement;
         let is_counted = |row: &Held| outcome.spends() && row.attempts != i64::from(lease.attempts);
-        let passes = self.holds(lease) && !self.rows.get(&lease.seq).is_some_and(is_counted);
+        let passes = self.holds(settlement) && !self.rows.get(&lease.seq).is_some_and(is_counted);
         passes && self.rows.remove(&lease.seq).is_some()
     }
 }

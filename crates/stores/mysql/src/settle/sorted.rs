@@ -44,13 +44,11 @@ impl Sorted {
             (lease.token.partition().map(|(partition, _)| partition), lease.seq)
         });
         let mut sorted = Self::default();
-        for Settlement { lease, outcome } in in_order {
-            sorted.add(lease, outcome);
-        }
+        in_order.into_iter().for_each(|settlement| sorted.add(settlement));
         sorted
     }
 
-    fn add(&mut self, lease: &Lease, outcome: &Outcome) {
+    fn add(&mut self, Settlement { event_id, lease, outcome }: &Settlement) {
         let (kinds, mut row) = match lease.token.partition() {
             None if *outcome == Outcome::Done => return self.done.push(*lease),
             None => (&mut self.of_takes, vec![json!(lease.seq), json!(lease.token.0)]),
@@ -58,7 +56,10 @@ impl Sorted {
                 if *outcome != Outcome::Done {
                     self.partitions.insert(partition);
                 }
-                (&mut self.of_owners, vec![json!(lease.seq), json!(partition), json!(epoch.0)])
+                (
+                    &mut self.of_owners,
+                    vec![json!(lease.seq), json!(partition), json!(epoch.0), json!(event_id)],
+                )
             }
         };
         if matches!(outcome, Outcome::Parked { .. }) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Administration, CommitError, DoneRows, EventStore, InsertError, Lease, Outcome, Purge, Selection,
-    Settlement, Status, TxStore,
+    Settlement, Status, Taken, TxStore,
 };
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::acceptance::{Desk, Stage};
@@ -183,8 +183,8 @@ async fn work(store: Arc<MySqlStore>) -> usize {
         }
         let leases: Vec<_> = taken.iter().map(|taken| taken.lease).collect();
         assert!(store.renew(&leases, Duration::from_secs(600)).await.unwrap().is_empty());
-        let settle = |&lease: &Lease| Settlement { lease, outcome: outcome_of(&lease) };
-        let settlements: Vec<_> = leases.iter().map(settle).collect();
+        let settle = |taken: &Taken| Settlement::of(taken, outcome_of(&taken.lease));
+        let settlements: Vec<_> = taken.iter().map(settle).collect();
         assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
         done += settlements.iter().filter(|settlement| settlement.outcome == Outcome::Done).count();
     }

@@ -36,7 +36,6 @@ pub(crate) async fn open_transaction_stands_in_nobodys_way(stage: &MySqlStage) {
 async fn settle_some(stage: &MySqlStage, count: usize, outcome: Outcome, done: DoneRows) -> usize {
     let taken = claim(stage, count).await.events;
     assert_eq!(taken.len(), count);
-    let settlements: Vec<_> =
-        taken.iter().map(|taken| Settlement { lease: taken.lease, outcome: outcome.clone() }).collect();
+    let settlements: Vec<_> = taken.iter().map(|taken| Settlement::of(taken, outcome.clone())).collect();
     stage.store.settle(&settlements, done).await.unwrap().len()
 }

@@ -171,8 +171,7 @@ pub(crate) async fn fetch_passes_by_what_was_done(stage: &MySqlStage) {
     let mut report = stage.connection().await;
     report.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await.unwrap();
     let fetched = counted.store.fetch(&visits, 40).await.unwrap();
-    let settlements =
-        fetched.iter().map(|fetched| Settlement { lease: fetched.taken.lease, outcome: Outcome::Done });
+    let settlements = fetched.iter().map(|fetched| Settlement::of(&fetched.taken, Outcome::Done));
     for settlements in settlements.collect::<Vec<_>>().chunks(1_000) {
         assert!(counted.store.settle(settlements, DoneRows::Keep).await.unwrap().is_empty());
     }

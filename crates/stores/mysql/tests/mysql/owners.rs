@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::store::{
-    DoneRows, EventStore, Holding, Instance, Mode, Outcome, Ownership, Settlement, Status, StoreError,
-    TxStore, Visit,
+    DoneRows, EventStore, Fetched, Holding, Instance, Mode, Outcome, Ownership, Settlement, Status,
+    StoreError, TxStore, Visit,
 };
 use pillarbox::{Event, partition_of};
 use pillarbox_mysql::MySqlStore;
@@ -149,10 +149,8 @@ pub(crate) async fn stale_outcome_never_comes_after_the_next_owner(stage: &MySql
         format!("UPDATE outbox_partition SET epoch = epoch + 1 WHERE event_partition = {}", held.partition);
     taking_over.execute(AssertSqlSafe(take_over)).await.unwrap();
 
-    let (store, lease) = (Arc::clone(&stage.store), fetched.taken.lease);
-    let settling = tokio::spawn(async move {
-        store.settle(&[Settlement { lease, outcome: parked() }], DoneRows::Keep).await
-    });
+    let (store, settlement) = (Arc::clone(&stage.store), Settlement::of(&fetched.taken, parked()));
+    let settling = tokio::spawn(async move { store.settle(&[settlement], DoneRows::Keep).await });
     tokio::pin!(settling);
     timeout(Duration::from_millis(300), &mut settling).await.expect_err("it waits for the partition");
     taking_over.execute("COMMIT").await.unwrap();
@@ -253,9 +251,8 @@ async fn settle_all_of(store: &MySqlStore, held: &[Holding]) -> usize {
         }
         let settlements: Vec<_> = fetched
             .iter()
-            .map(|fetched| Settlement {
-                lease: fetched.taken.lease,
-                outcome: outcome_of(fetched.taken.lease.seq, fetched.taken.lease.attempts),
+            .map(|Fetched { taken, .. }| {
+                Settlement::of(taken, outcome_of(taken.lease.seq, taken.lease.attempts))
             })
             .collect();
         assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());

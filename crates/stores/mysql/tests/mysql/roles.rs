@@ -104,9 +104,9 @@ pub(crate) async fn relay_only_delivers(stage: &MySqlStage) {
         Outcome::Released,
     ];
     let settlements: Vec<_> =
-        leases.iter().zip(outcomes).map(|(&lease, outcome)| Settlement { lease, outcome }).collect();
+        taken.iter().zip(outcomes).map(|(taken, outcome)| Settlement::of(taken, outcome)).collect();
     assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
-    let done = Settlement { lease: leases[5], outcome: Outcome::Done };
+    let done = Settlement::of(&taken[5], Outcome::Done);
     assert!(store.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
     let purge = Purge { older_than: Duration::ZERO, limit: 100, after: 0, dead_too: false };
     assert_eq!(store.purge(purge).await.unwrap().deleted, 1);
@@ -136,14 +136,14 @@ pub(crate) async fn relay_owns_partitions(stage: &MySqlStage) {
     let held = store.acquire(&instance, &all).await.unwrap();
     let visits: Vec<_> = held.iter().map(visit).collect();
     let fetched = store.fetch(&visits, 10).await.unwrap();
-    assert!(store.start(&fetched[0].taken.lease).await.unwrap());
+    assert!(store.start(&fetched[0].taken).await.unwrap());
     let settlements: Vec<_> = fetched
         .iter()
         .zip(owned_outcomes())
-        .map(|(fetched, outcome)| Settlement { lease: fetched.taken.lease, outcome })
+        .map(|(fetched, outcome)| Settlement::of(&fetched.taken, outcome))
         .collect();
     assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
-    let done = Settlement { lease: fetched[7].taken.lease, outcome: Outcome::Done };
+    let done = Settlement::of(&fetched[7].taken, Outcome::Done);
     assert!(store.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
     assert!(store.below(&visits, 10).await.unwrap().is_empty());
     assert!(store.due(&visits, 10).await.unwrap().events.is_empty());
@@ -250,7 +250,7 @@ pub(crate) async fn migrator_migrates(stage: &MySqlStage) {
 pub(crate) async fn no_grant_is_idle(stage: &MySqlStage) {
     write(stage, &[order_placed("order-1"), order_placed("order-2")]).await;
     let taken = stage.store.take(take(2)).await.unwrap().events;
-    let settlement = |n: usize| Settlement { lease: taken[n].lease, outcome: Outcome::Done };
+    let settlement = |n: usize| Settlement::of(&taken[n], Outcome::Done);
 
     for (privilege, table) in [
         ("SELECT", "outbox_event"),
@@ -292,7 +292,7 @@ pub(crate) async fn no_grant_of_owners_is_idle(stage: &MySqlStage) {
         let role = without(stage, privilege, table).await;
         let store = &role.store;
         let head = place(stage, &held, "order-17").await.taken;
-        let dead = Settlement { lease: head.lease, outcome: parked() };
+        let dead = Settlement::of(&head, parked());
         let results = [
             store.join(&named("relay-2", 1)).await.map(drop),
             store.beat(&relay, &[]).await.map(drop),

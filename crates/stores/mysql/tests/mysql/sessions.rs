@@ -66,7 +66,7 @@ pub(crate) async fn own_steps_are_read_committed(stage: &MySqlStage) {
 
     let store = stage.store.clone();
     let settling = tokio::spawn(async move {
-        let done = Settlement { lease: taken.lease, outcome: Outcome::Done };
+        let done = Settlement::of(&taken, Outcome::Done);
         store.settle(&[done], DoneRows::Keep).await
     });
     let waiting = "SELECT trx_isolation_level
@@ -156,7 +156,7 @@ pub(crate) async fn pool_of_one_connection_is_enough(stage: &MySqlStage) {
 
     let held = store.begin().await.unwrap();
     let taken = store.take(take(10)).await.unwrap().events;
-    let done = Settlement { lease: taken[0].lease, outcome: Outcome::Done };
+    let done = Settlement::of(&taken[0], Outcome::Done);
     assert!(store.settle(&[done], DoneRows::Keep).await.unwrap().is_empty());
     assert_eq!(store.stats().await.unwrap().pending(), 0);
     assert!(store.read_back(taken[0].lease.token, &[taken[0].event_id.clone()]).await.unwrap().is_empty());
@@ -328,7 +328,7 @@ pub(crate) async fn locked_rows_are_named(stage: &MySqlStage) {
     write(stage, &["order-17", "order-18"].map(order_placed)).await;
     let taken = stage.store.take(take(2)).await.unwrap().events;
     let leases = [taken[0].lease, taken[1].lease];
-    let done = leases.map(|lease| Settlement { lease, outcome: Outcome::Done });
+    let done = [0, 1].map(|at: usize| Settlement::of(&taken[at], Outcome::Done));
     let mut holder = stage.connection().await;
     holder.execute("START TRANSACTION").await.unwrap();
     sqlx::query(LOCK).bind(leases[0].seq).execute(&mut holder).await.unwrap();

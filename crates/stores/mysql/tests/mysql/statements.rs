@@ -165,7 +165,7 @@ pub(crate) async fn outcomes_of_a_kind_are_one_statement(stage: &MySqlStage) {
         Outcome::Released,
     ];
     for outcome in kinds {
-        let settle = |taken: &Taken| Settlement { lease: taken.lease, outcome: outcome.clone() };
+        let settle = |taken: &Taken| Settlement::of(taken, outcome.clone());
         let settlements: Vec<_> = counted.take(100).await.iter().map(settle).collect();
         counted.statements();
 
@@ -174,7 +174,7 @@ pub(crate) async fn outcomes_of_a_kind_are_one_statement(stage: &MySqlStage) {
         assert_eq!(found.len(), 1, "{found:?}");
     }
     let taken = counted.take(100).await;
-    let done = |taken: &Taken| Settlement { lease: taken.lease, outcome: Outcome::Done };
+    let done = |taken: &Taken| Settlement::of(taken, Outcome::Done);
     let mut settlements: Vec<_> = taken.iter().map(done).collect();
     settlements[17].lease.token = Token(1);
     settlements[18].lease.seq = 999_999;
@@ -247,7 +247,7 @@ pub(crate) async fn outcomes_of_owners_are_few_statements(stage: &MySqlStage) {
     for (outcome, expected) in owned_outcomes().into_iter().zip([1, 2, 2, 2, 2, 2, 3]) {
         counted.write(&orders_placed(200), None).await;
         let fetched = counted.store.fetch(&visits, 100).await.unwrap();
-        let settle = |fetched: &Fetched| Settlement { lease: fetched.taken.lease, outcome: outcome.clone() };
+        let settle = |fetched: &Fetched| Settlement::of(&fetched.taken, outcome.clone());
         let settlements: Vec<_> = fetched.iter().map(settle).collect();
         counted.statements();
 
@@ -281,7 +281,7 @@ pub(crate) async fn locked_row_is_waited_for_once(stage: &MySqlStage) {
     let counted = Counted::new(stage).await;
     counted.write(&orders_placed(1), None).await;
     let taken = counted.take(1).await;
-    let done = [Settlement { lease: taken[0].lease, outcome: Outcome::Done }];
+    let done = [Settlement::of(&taken[0], Outcome::Done)];
     let mut holder = stage.connection().await;
     let lock = format!("SELECT seq FROM {}outbox_event FOR UPDATE", counted.prefix);
     holder.execute("START TRANSACTION").await.unwrap();

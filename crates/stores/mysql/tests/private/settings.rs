@@ -113,7 +113,7 @@ pub(crate) async fn completion_of_the_server_is_not_ours(server: &PrivateServer)
                 write(&store, 17).await.unwrap();
                 MySqlStore::rollback(store.begin().await.unwrap()).await.unwrap();
                 let taken = store.take(take(1)).await.unwrap().events;
-                let done = Settlement { lease: taken[0].lease, outcome: Outcome::Done };
+                let done = Settlement::of(&taken[0], Outcome::Done);
                 assert_eq!(store.settle(&[done], DoneRows::Keep).await.unwrap(), [0; 0], "{completion}");
                 expected += 1;
                 assert_eq!(events(server).await, (expected, expected), "{completion}");

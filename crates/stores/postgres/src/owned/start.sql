@@ -6,9 +6,10 @@ WITH fence AS MATERIALIZED (
     FOR SHARE
 )
 UPDATE outbox_event AS event
-SET starts = $4 + 1
+SET starts = $5 + 1
 FROM fence
 WHERE event.seq = $1
+    AND event.event_id IS NOT DISTINCT FROM $4
     AND event.event_partition = fence.event_partition
-    AND event.starts IN ($4, $4 + 1)
+    AND event.starts IN ($5, $5 + 1)
     AND event.status NOT IN (1, 3);

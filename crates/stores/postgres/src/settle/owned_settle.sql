@@ -27,18 +27,20 @@ changed AS (
     FROM unnest(
         $3::bigint[],
         $4::bigint[],
-        $5::smallint[],
-        $6::integer[],
+        $5::text[],
+        $6::smallint[],
         $7::integer[],
-        $8::bigint[],
+        $8::integer[],
         $9::bigint[],
-        $10::text[],
+        $10::bigint[],
         $11::text[],
-        $12::boolean[],
-        $13::boolean[]
+        $12::text[],
+        $13::boolean[],
+        $14::boolean[]
     ) AS settled (
         seq,
         token,
+        event_id,
         status,
         attempts,
         starts,
@@ -53,6 +55,7 @@ changed AS (
     JOIN fence ON fence.event_partition = ~settled.token & 255
         AND fence.epoch = ~settled.token >> 8
     WHERE event.seq = settled.seq
+        AND event.event_id IS NOT DISTINCT FROM settled.event_id
         AND event.event_partition = fence.event_partition
         AND event.attempts = coalesce(settled.attempts, event.attempts)
         AND event.status NOT IN (1, 3)

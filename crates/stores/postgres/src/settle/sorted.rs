@@ -23,6 +23,8 @@ const OTHERS_AT_ONCE: usize = 100;
 pub(super) struct Numbers {
     pub(super) seqs: Vec<i64>,
     pub(super) tokens: Vec<i64>,
+    /// Of leases under the token of a partition.
+    event_ids: Vec<String>,
 }
 
 impl Numbers {
@@ -37,7 +39,7 @@ impl Numbers {
     /// Those of settlements in the order of their numbers.
     fn of(settlements: &[&Settlement]) -> Self {
         let mut numbers = Self::default();
-        settlements.iter().for_each(|settlement| numbers.push(&settlement.lease));
+        settlements.iter().for_each(|settlement| numbers.add(settlement));
         numbers
     }
 
@@ -46,8 +48,21 @@ impl Numbers {
         self.tokens.push(lease.token.0);
     }
 
+    fn add(&mut self, Settlement { event_id, lease, .. }: &Settlement) {
+        self.push(lease);
+        if lease.token.partition().is_some() {
+            self.event_ids.push(event_id.clone());
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.seqs.is_empty()
+    }
+
+    /// Binds leases under the tokens of partitions. (Ids are compared in a way that has no index: rows are found by their
+    /// numbers.)
+    fn owned(&self, query: Query) -> Query {
+        query.bind(&self.seqs).bind(&self.tokens).bind(&self.event_ids)
     }
 
     /// Each partition and epoch once.
@@ -112,12 +127,10 @@ impl Sorted {
         };
         let mut queries = Vec::new();
         if !self.done.is_empty() {
-            let Numbers { seqs, tokens } = &self.done;
+            let Numbers { seqs, tokens, .. } = &self.done;
             queries.push(inner.query(done).bind(seqs).bind(tokens));
         }
-        for Numbers { seqs, tokens } in &self.owned_done {
-            queries.push(inner.query(owned_done).bind(seqs).bind(tokens));
-        }
+        queries.extend(self.owned_done.iter().map(|numbers| numbers.owned(inner.query(owned_done))));
         if !self.others.numbers.is_empty() {
             queries.push(self.others.taken(inner));
         }
@@ -158,9 +171,10 @@ impl Others {
         Ok(others)
     }
 
-    fn push(&mut self, Settlement { lease, outcome }: &Settlement) {
+    fn push(&mut self, settlement: &Settlement) {
+        let Settlement { lease, outcome, .. } = settlement;
         let row = Change::of(outcome);
-        self.numbers.push(lease);
+        self.numbers.add(settlement);
         self.statuses.push(row.status.map(|status| i16::from(status.code())));
         self.attempts.push(outcome.spends().then(|| count(lease.attempts)));
         self.starts.push(count(lease.starts));
@@ -174,17 +188,15 @@ impl Others {
 
     /// The statement for leases of takes.
     fn taken(&self, inner: &Inner) -> Query {
-        let Numbers { seqs, tokens } = &self.numbers;
+        let Numbers { seqs, tokens, .. } = &self.numbers;
         self.bind(inner.query(&inner.statements.settle).bind(seqs).bind(tokens))
     }
 
     /// The statement for leases under the tokens of partitions.
     fn owned(&self, inner: &Inner) -> Query {
-        let Numbers { seqs, tokens } = &self.numbers;
         let (fenced, fences) = self.numbers.fences();
         let query = inner.query(&inner.statements.owned_settle).bind(fenced).bind(fences);
-        let query = query.bind(seqs).bind(tokens);
-        self.bind(query).bind(&self.endless).bind(&self.parks)
+        self.bind(self.numbers.owned(query)).bind(&self.endless).bind(&self.parks)
     }
 
     fn bind(&self, query: Query) -> Query {
@@ -200,7 +212,7 @@ impl Others {
 }
 
 /// Refuses an outcome that nobody would bring an event back from. (Whether it has a key, the table knows.)
-fn check(Settlement { lease, outcome }: &Settlement) -> Result<(), StoreError> {
+fn check(Settlement { lease, outcome, .. }: &Settlement) -> Result<(), StoreError> {
     if outcome.needs_owner() && lease.token.partition().is_none() {
         return Err(refusal("only the owner of a partition sets aside without an end, or parks a key"));
     }

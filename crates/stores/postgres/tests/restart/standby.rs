@@ -17,8 +17,8 @@ async fn taken(server: &KilledServer) -> (PostgresStore, [Settlement; 1]) {
     let store = PostgresStore::connect(&server.url).await.unwrap();
     store.migrate().await.unwrap();
     write(&store, "order-17").await.unwrap();
-    let lease = store.take(take(1)).await.unwrap().events[0].lease;
-    (store, [Settlement { lease, outcome: Outcome::Done }])
+    let done = Settlement::of(&store.take(take(1)).await.unwrap().events[0], Outcome::Done);
+    (store, [done])
 }
 
 async fn write(store: &PostgresStore, order: &str) -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, Birth, DoneRows, EventStore, Lease, Outcome, Purge, Settlement, StoreError, Token,
+    Administration, Birth, DoneRows, EventStore, Outcome, Purge, Settlement, StoreError, Taken, Token,
     TxStore,
 };
 use pillarbox::{Event, Timestamp};
@@ -53,25 +53,25 @@ pub(crate) const WITNESS: &str = "
 pub(crate) const STEPS: [&str; 6] = ["read back", "take", "renew", "settle", "stats", "purge"];
 
 /// Three events: one that is taken, one that was born leased to the token 17, whose id is returned, one that is due.
-pub(crate) async fn write_and_take(store: &PostgresStore) -> (Lease, String) {
+pub(crate) async fn write_and_take(store: &PostgresStore) -> (Taken, String) {
     let [due, born, taken] = ["order-1", "order-2", "order-3"].map(order_placed);
     let birth = Birth { owner: take(1).owner, token: Token(17), lease_for: LONG };
     let mut tx = store.begin().await.unwrap();
     store.insert(&mut tx, std::slice::from_ref(&taken), None).await.unwrap();
     store.insert(&mut tx, std::slice::from_ref(&born), Some(&birth)).await.unwrap();
     PostgresStore::commit(tx).await.unwrap();
-    let lease = store.take(take(1)).await.unwrap().events[0].lease;
+    let taken = store.take(take(1)).await.unwrap().events.remove(0);
     let mut tx = store.begin().await.unwrap();
     store.insert(&mut tx, &[due], None).await.unwrap();
     PostgresStore::commit(tx).await.unwrap();
-    (lease, born.id().to_owned())
+    (taken, born.id().to_owned())
 }
 
 /// At which levels each of [`STEPS`] reads the table; `user` finds it without a schema.
 pub(crate) async fn levels_of_steps(
     store: &PostgresStore,
     user: &mut PgConnection,
-    lease: Lease,
+    taken: &Taken,
     born: &str,
 ) -> Vec<(&'static str, Vec<String>)> {
     let mut levels = Vec::new();
@@ -79,9 +79,9 @@ pub(crate) async fn levels_of_steps(
         match step {
             "read back" => drop(store.read_back(Token(17), &[born.to_owned()]).await.unwrap()),
             "take" => drop(store.take(take(1)).await.unwrap()),
-            "renew" => drop(store.renew(&[lease], LONG).await.unwrap()),
+            "renew" => drop(store.renew(&[taken.lease], LONG).await.unwrap()),
             "settle" => {
-                let settlement = Settlement { lease, outcome: Outcome::Done };
+                let settlement = Settlement::of(taken, Outcome::Done);
                 drop(store.settle(&[settlement], DoneRows::Keep).await.unwrap());
             }
             "stats" => assert!(store.stats().await.unwrap().pending() > 0),
@@ -121,12 +121,12 @@ pub(crate) async fn transactions_ignore_the_defaults_of_the_role(stage: &Postgre
 /// S5: every step of the store's own is READ COMMITTED, whatever the role's default is.
 pub(crate) async fn steps_ignore_the_defaults_of_the_role(stage: &PostgresStage) {
     let role = unique_name();
-    let (lease, born) = write_and_take(&stage.store).await;
+    let (taken, born) = write_and_take(&stage.store).await;
     let mut user = stage.connection().await;
     user.execute(WITNESS).await.unwrap();
     let store = stubborn(stage, &role).await;
 
-    let levels = levels_of_steps(&store, &mut user, lease, &born).await;
+    let levels = levels_of_steps(&store, &mut user, &taken, &born).await;
 
     assert_eq!(levels, STEPS.map(|step| (step, vec!["read committed".to_owned()])));
     store.close().await;

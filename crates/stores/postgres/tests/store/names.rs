@@ -30,7 +30,7 @@ async fn assert_works(store: &PostgresStore) {
     store.insert(&mut tx, &[order_placed("order-1"), order_placed("order-2")], None).await.unwrap();
     PostgresStore::commit(tx).await.unwrap();
     let taken = store.take(take(1)).await.unwrap().events;
-    let settlement = Settlement { lease: taken[0].lease, outcome: Outcome::Done };
+    let settlement = Settlement::of(&taken[0], Outcome::Done);
     store.settle(&[settlement], DoneRows::Delete).await.unwrap();
     timeout(PATIENCE, store.changed()).await.expect("LISTEN is set up");
     assert_eq!(store.stats().await.unwrap().pending(), 1);

@@ -150,7 +150,7 @@ pub(crate) async fn endless_wait_without_a_key_is_explained(stage: &PostgresStag
     write(stage, &[without_key()]).await;
     let visits: Vec<Visit> = holdings.iter().map(visit).collect();
     let fetched = stage.store.fetch(&visits, 1).await.unwrap().remove(0);
-    let settlement = Settlement { lease: fetched.taken.lease, outcome: behind_key() };
+    let settlement = Settlement::of(&fetched.taken, behind_key());
 
     let refused = stage.store.settle(&[settlement], DoneRows::Keep).await.unwrap_err();
 
@@ -181,7 +181,7 @@ pub(crate) async fn calls_of_owners_are_one_statement(stage: &PostgresStage) {
         (1, counted(store.aside_of(&visits[7], "order-1", 10)).await.1),
         (1, counted(store.blocked(&all)).await.1),
         (1, counted(store.closed()).await.1),
-        (1, counted(store.start(&fetched[30].taken.lease)).await.1),
+        (1, counted(store.start(&fetched[30].taken)).await.1),
         (1, counted(store.skip(&keys)).await.1),
         (1, counted(store.settle(&outcomes(&fetched[24..30], &Outcome::Done), DoneRows::Delete)).await.1),
         (1, counted(store.settle(&aside, DoneRows::Keep)).await.1),
@@ -204,7 +204,7 @@ fn ids(fetched: &[Fetched]) -> impl Iterator<Item = &str> {
 }
 
 fn outcomes(fetched: &[Fetched], outcome: &Outcome) -> Vec<Settlement> {
-    fetched.iter().map(|row| Settlement { lease: row.taken.lease, outcome: outcome.clone() }).collect()
+    fetched.iter().map(|row| Settlement::of(&row.taken, outcome.clone())).collect()
 }
 
 /// O2: keys are told from key to key: a hundred events behind one cost no more than one.

@@ -145,11 +145,11 @@ pub(crate) async fn defaults_of_the_database_are_ignored(stage: &PooledStage) {
     let level = sqlx::query_scalar("SELECT current_setting('transaction_isolation')").persistent(false);
     let level: String = level.fetch_one(&mut *tx).await.unwrap();
     PostgresStore::rollback(tx).await.unwrap();
-    let (lease, born) = write_and_take(&store).await;
+    let (taken, born) = write_and_take(&store).await;
     let direct_url = format!("{}/{name}", stage.direct_url.rsplit_once('/').unwrap().0);
     let mut user = PgConnection::connect(&direct_url).await.unwrap();
     user.execute(WITNESS).await.unwrap();
-    let levels = levels_of_steps(&store, &mut user, lease, &born).await;
+    let levels = levels_of_steps(&store, &mut user, &taken, &born).await;
 
     assert_eq!(level, "read committed");
     assert_eq!(levels, STEPS.map(|step| (step, vec!["read committed".to_owned()])));

@@ -126,7 +126,7 @@ pub(crate) async fn relay_can_deliver_and_not_drop(stage: &PostgresStage) {
     store.announce(PartitionSet::ALL).await;
     write(stage, &[order_placed("order-3")]).await;
     let taken = store.take(take(1)).await.unwrap().events;
-    let done = Settlement { lease: taken[0].lease, outcome: Outcome::Done };
+    let done = Settlement::of(&taken[0], Outcome::Done);
     assert!(store.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
     store.resume(&owner("relay-1")).await.unwrap();
     assert!(store.is_current(&owner("relay-1")).await.unwrap());
@@ -203,9 +203,9 @@ pub(crate) async fn relay_can_own_and_operator_can_skip(stage: &PostgresStage) {
     let held = relay.acquire(&instance, &[partition_of("order-1")]).await.unwrap()[0];
     let visits = [visit(&held)];
     let fetched = relay.fetch(&visits, 10).await.unwrap();
-    assert!(relay.start(&fetched[0].taken.lease).await.unwrap());
+    assert!(relay.start(&fetched[0].taken).await.unwrap());
     let outcomes = [(&fetched[0], parked()), (&fetched[1], behind_key())];
-    let outcomes = outcomes.map(|(fetched, outcome)| Settlement { lease: fetched.taken.lease, outcome });
+    let outcomes = outcomes.map(|(fetched, outcome)| Settlement::of(&fetched.taken, outcome));
     assert!(relay.settle(&outcomes, DoneRows::Keep).await.unwrap().is_empty());
     relay.due(&visits, 10).await.unwrap();
     relay.below(&visits, 10).await.unwrap();
@@ -217,7 +217,7 @@ pub(crate) async fn relay_can_own_and_operator_can_skip(stage: &PostgresStage) {
     assert_eq!(operator.skip(&["order-1".to_owned()]).await.unwrap(), 1);
     assert_eq!(relay.blocked(&[held.partition]).await.unwrap()[0].parked_for, None);
     let follower = relay.aside_of(&visits[0], "order-1", 10).await.unwrap().remove(0);
-    let done = Settlement { lease: follower.taken.lease, outcome: Outcome::Done };
+    let done = Settlement::of(&follower.taken, Outcome::Done);
     assert!(relay.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
     relay.beat(&instance, &[floor(&held, 2)]).await.unwrap();
     relay.release(&instance.owner, &[floor(&held, 2)]).await.unwrap();

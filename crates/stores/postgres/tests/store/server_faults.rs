@@ -65,8 +65,7 @@ pub(crate) async fn closed_door_refuses_no_outcome(stage: &PostgresStage) {
     let url = stage.login(&role, &grants).await;
     let store = PostgresStore::options(url).schema(schema).connect().await.unwrap();
     write(stage, &[order_placed("order-17")]).await;
-    let lease = store.take(take(1)).await.unwrap().events[0].lease;
-    let done = [Settlement { lease, outcome: Outcome::Done }];
+    let done = [Settlement::of(&store.take(take(1)).await.unwrap().events[0], Outcome::Done)];
 
     stage.execute(format!("ALTER ROLE {role} NOLOGIN")).await;
     stage
@@ -196,7 +195,7 @@ pub(crate) async fn locked_rows_are_named(stage: &PostgresStage) {
     write(stage, &["order-1", "order-2", "order-3"].map(order_placed)).await;
     let taken = store.take(take(3)).await.unwrap().events;
     let done = |of: &[usize]| -> Vec<Settlement> {
-        let settle = |&at: &usize| Settlement { lease: taken[at].lease, outcome: Outcome::Done };
+        let settle = |&at: &usize| Settlement::of(&taken[at], Outcome::Done);
         of.iter().map(settle).collect()
     };
     let mut user = stage.connection().await;

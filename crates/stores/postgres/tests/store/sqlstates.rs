@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, CommitError, DoneRows, EventStore, InsertError, Lease, Outcome, Purge, Settlement,
-    StoreError, TxStore,
+    Administration, CommitError, DoneRows, EventStore, InsertError, Outcome, Purge, Settlement, StoreError,
+    Taken, TxStore,
 };
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::conformance::{order_placed, take, write};
@@ -63,7 +63,7 @@ async fn mend_it(stage: &PostgresStage) -> i64 {
 }
 
 /// Does one of [`STEPS`].
-async fn step(store: &PostgresStore, name: &str, lease: Lease) -> Result<(), StoreError> {
+async fn step(store: &PostgresStore, name: &str, taken: &Taken) -> Result<(), StoreError> {
     match name {
         "insert" => {
             let mut tx = store.begin().await?;
@@ -75,7 +75,7 @@ async fn step(store: &PostgresStore, name: &str, lease: Lease) -> Result<(), Sto
         }
         "take" => store.take(take(1)).await.map(drop),
         "settle" => {
-            let settlement = Settlement { lease, outcome: Outcome::Done };
+            let settlement = Settlement::of(taken, Outcome::Done);
             store.settle(&[settlement], DoneRows::Keep).await.map(drop)
         }
         _ => {
@@ -86,15 +86,15 @@ async fn step(store: &PostgresStore, name: &str, lease: Lease) -> Result<(), Sto
 }
 
 /// An event that is taken.
-async fn taken(stage: &PostgresStage) -> Lease {
+async fn taken(stage: &PostgresStage) -> Taken {
     write(stage, &[order_placed("order-17")]).await;
-    stage.store.take(take(1)).await.unwrap().events[0].lease
+    stage.store.take(take(1)).await.unwrap().events.remove(0)
 }
 
 /// S3, D11: what is wrong with the server and not with the statement may pass, in every step, and is told in our
 /// words. Only who stood in another's way is tried again at once, and not in a transaction of the user's.
 pub(crate) async fn faults_of_the_server_may_pass(stage: &PostgresStage) {
-    let lease = taken(stage).await;
+    let taken = taken(stage).await;
     let cancelled = "PERFORM pg_cancel_backend(pg_backend_pid()), pg_sleep(10)";
     let ended = "PERFORM pg_terminate_backend(pg_backend_pid()), pg_sleep(10)";
     let faults = [
@@ -111,37 +111,37 @@ pub(crate) async fn faults_of_the_server_may_pass(stage: &PostgresStage) {
     for (deed, words, tries) in faults {
         for name in STEPS {
             break_it(stage, EACH_STATEMENT, &deed, ALWAYS).await;
-            let error = step(&stage.store, name, lease).await.unwrap_err();
+            let error = step(&stage.store, name, &taken).await.unwrap_err();
             let tried = mend_it(stage).await;
 
             assert!(error.is_transient() && error.to_string().contains(words), "{name}: {error:?}");
             assert!(std::error::Error::source(&error).is_some(), "{name}: {error:?}");
             let expected = if name == "insert" { 1 } else { tries };
             assert_eq!(tried, expected, "{name}: {error:?}");
-            step(&stage.store, name, lease).await.unwrap();
+            step(&stage.store, name, &taken).await.unwrap();
         }
     }
 }
 
 /// S3: who stood in another's way once or twice is not told of it.
 pub(crate) async fn collision_that_passes_is_not_told(stage: &PostgresStage) {
-    let lease = taken(stage).await;
+    let taken = taken(stage).await;
 
     for name in ["take", "settle", "purge"] {
         break_it(stage, EACH_STATEMENT, &raised("40001"), 2).await;
-        step(&stage.store, name, lease).await.unwrap();
+        step(&stage.store, name, &taken).await.unwrap();
         assert!(mend_it(stage).await >= 3, "{name} was tried again until it passed");
     }
 }
 
 /// D12: what is wrong with the statement does not pass: it is refused, and not tried again.
 pub(crate) async fn faults_of_the_statement_are_refused(stage: &PostgresStage) {
-    let lease = taken(stage).await;
+    let taken = taken(stage).await;
 
     for code in ["22003", "23514", "42703", "P0001"] {
         for name in STEPS {
             break_it(stage, EACH_STATEMENT, &raised(code), ALWAYS).await;
-            let error = step(&stage.store, name, lease).await.unwrap_err();
+            let error = step(&stage.store, name, &taken).await.unwrap_err();
             let tried = mend_it(stage).await;
 
             assert!(matches!(error, StoreError::Refused { .. }), "{name} {code}: {error:?}");

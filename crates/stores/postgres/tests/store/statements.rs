@@ -79,7 +79,7 @@ fn orders_placed(count: usize) -> Vec<Event> {
 }
 
 fn settlements(taken: &[Taken], outcome: &Outcome) -> Vec<Settlement> {
-    taken.iter().map(|taken| Settlement { lease: taken.lease, outcome: outcome.clone() }).collect()
+    taken.iter().map(|taken| Settlement::of(taken, outcome.clone())).collect()
 }
 
 /// W2: events are written by one statement up to 500, whatever their number is, and by nothing else.

@@ -67,6 +67,7 @@ pub(crate) async fn stale_outcome_does_not_come_after_a_take_over(stage: &Postgr
         let before = format!("{:?}", stored(stage, &fetched.taken.event_id).await);
         let token = pillarbox::store::Token::of_partition(held.partition, epoch);
         let lease = pillarbox::store::Lease { token, ..fetched.taken.lease };
+        let settlement = Settlement { lease, ..Settlement::of(&fetched.taken, outcome.clone()) };
         let mut taking_over = stage.connection().await;
         let take_over = format!(
             "BEGIN; UPDATE outbox_partition SET epoch = epoch + 1 WHERE event_partition = {}",
@@ -74,7 +75,7 @@ pub(crate) async fn stale_outcome_does_not_come_after_a_take_over(stage: &Postgr
         );
         taking_over.execute(AssertSqlSafe(take_over)).await.unwrap();
         let settling = {
-            let (store, settlement) = (Arc::clone(&store), Settlement { lease, outcome: outcome.clone() });
+            let store = Arc::clone(&store);
             tokio::spawn(async move { settle_in_the_end(&store, &settlement).await })
         };
         until_locked_out(stage).await;
@@ -95,8 +96,7 @@ pub(crate) async fn partition_is_not_taken_over_in_the_middle_of_an_outcome(stag
     let lock = format!("BEGIN; SELECT FROM outbox_event WHERE seq = {} FOR UPDATE", seq(&fetched));
     holder.execute(AssertSqlSafe(lock)).await.unwrap();
     let settling = {
-        let (store, lease) = (Arc::clone(&store), fetched.taken.lease);
-        let settlement = Settlement { lease, outcome: dead() };
+        let (store, settlement) = (Arc::clone(&store), Settlement::of(&fetched.taken, dead()));
         tokio::spawn(async move { store.settle(&[settlement], DoneRows::Keep).await })
     };
     until_locked_out(stage).await;

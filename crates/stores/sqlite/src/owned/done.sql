@@ -9,7 +9,7 @@ SET
 FROM json_each(?1) AS settled
 WHERE seq = CAST(settled.key AS INTEGER)
     AND settled.value = (
-        SELECT ~((lease.epoch << 8) | lease.event_partition)
+        SELECT ~((lease.epoch << 8) | lease.event_partition) || iif(instr(settled.value, '/'), '/' || event_id, '')
         FROM outbox_partition AS lease
         WHERE lease.event_partition = outbox_event.event_partition
     )

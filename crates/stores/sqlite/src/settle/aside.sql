@@ -1,17 +1,18 @@
 UPDATE outbox_event NOT INDEXED
 SET
     status = 2,
-    starts = settled.value ->> 2,
+    starts = settled.value ->> 3,
     available_at = coalesce(
-        CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 3),
+        CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 4),
         iif(event_key IS NULL, NULL, 9223372036854775807)
     ),
-    reason = settled.value ->> 4,
+    reason = settled.value ->> 5,
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
 FROM json_each(?1) AS settled
 WHERE seq = settled.value ->> 0
+    AND coalesce(settled.value ->> 2 = CAST(event_id AS TEXT), TRUE)
     AND settled.value ->> 1 IN (
         token,
         (

@@ -1,15 +1,16 @@
 UPDATE outbox_event NOT INDEXED
 SET
     status = 3,
-    attempts = iif(settled.value ->> 3, (settled.value ->> 2) + 1, max(attempts, 0)),
-    starts = settled.value ->> 4,
-    last_error = settled.value ->> 5,
+    attempts = iif(settled.value ->> 4, (settled.value ->> 3) + 1, max(attempts, 0)),
+    starts = settled.value ->> 5,
+    last_error = settled.value ->> 6,
     reason = NULL,
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
 FROM json_each(?1) AS settled
 WHERE seq = settled.value ->> 0
+    AND coalesce(settled.value ->> 2 = CAST(event_id AS TEXT), TRUE)
     AND settled.value ->> 1 IN (
         token,
         (
@@ -18,6 +19,6 @@ WHERE seq = settled.value ->> 0
             WHERE lease.event_partition = outbox_event.event_partition
         )
     )
-    AND (attempts = settled.value ->> 2 OR NOT settled.value ->> 3)
+    AND (attempts = settled.value ->> 3 OR NOT settled.value ->> 4)
     AND status NOT IN (1, 3)
 RETURNING seq;

@@ -1,12 +1,13 @@
 UPDATE outbox_event NOT INDEXED
 SET
-    starts = settled.value ->> 2,
+    starts = settled.value ->> 3,
     available_at = iif(settled.value ->> 1 < 0, available_at, due_at),
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
 FROM json_each(?1) AS settled
 WHERE seq = settled.value ->> 0
+    AND coalesce(settled.value ->> 2 = CAST(event_id AS TEXT), TRUE)
     AND settled.value ->> 1 IN (
         token,
         (

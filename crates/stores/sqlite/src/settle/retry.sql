@@ -1,17 +1,18 @@
 UPDATE outbox_event NOT INDEXED
 SET
     status = 2,
-    attempts = iif(settled.value ->> 3, (settled.value ->> 2) + 1, attempts),
-    starts = settled.value ->> 4,
-    due_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 5),
-    available_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 5),
-    last_error = settled.value ->> 6,
+    attempts = iif(settled.value ->> 4, (settled.value ->> 3) + 1, attempts),
+    starts = settled.value ->> 5,
+    due_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 6),
+    available_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 6),
+    last_error = settled.value ->> 7,
     reason = NULL,
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
 FROM json_each(?1) AS settled
 WHERE seq = settled.value ->> 0
+    AND coalesce(settled.value ->> 2 = CAST(event_id AS TEXT), TRUE)
     AND settled.value ->> 1 IN (
         token,
         (
@@ -20,6 +21,6 @@ WHERE seq = settled.value ->> 0
             WHERE lease.event_partition = outbox_event.event_partition
         )
     )
-    AND (attempts = settled.value ->> 2 OR NOT settled.value ->> 3)
+    AND (attempts = settled.value ->> 3 OR NOT settled.value ->> 4)
     AND status NOT IN (1, 3)
 RETURNING seq;

@@ -77,7 +77,7 @@ async fn take_and_settle_work_again_when_there_is_room() {
     let file = Cramped::with(&orders(0..EVENTS)).await;
     let retry = |taken: &Taken| {
         let outcome = Outcome::Retry { after: Duration::ZERO, error: "no".repeat(2_000), spent: true };
-        Settlement { lease: taken.lease, outcome }
+        Settlement::of(taken, outcome)
     };
 
     file.fill().await;

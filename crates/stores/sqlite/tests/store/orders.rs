@@ -87,7 +87,7 @@ pub(crate) async fn claim(store: &SqliteStore, limit: usize) -> Vec<Taken> {
 }
 
 pub(crate) async fn settle(store: &SqliteStore, taken: &[Taken], outcome: Outcome) -> Vec<i64> {
-    let settlement = |taken: &Taken| Settlement { lease: taken.lease, outcome: outcome.clone() };
+    let settlement = |taken: &Taken| Settlement::of(taken, outcome.clone());
     let settlements: Vec<Settlement> = taken.iter().map(settlement).collect();
     store.settle(&settlements, DoneRows::Keep).await.unwrap()
 }

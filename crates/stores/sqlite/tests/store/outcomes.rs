@@ -2,15 +2,15 @@
 
 use pillarbox::partition_of;
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, Lease, Outcome, Ownership, Selection, Settlement, Status,
+    Administration, DoneRows, EventStore, Lease, Outcome, Ownership, Selection, Settlement, Status, Taken,
 };
 use pillarbox_sqlite::SqliteStore;
 
 use crate::orders::{LONG, Orders, order_placed, write};
 use crate::relays::owner_of;
 
-async fn settle(store: &SqliteStore, lease: Lease, outcome: Outcome, done: DoneRows) -> Vec<i64> {
-    store.settle(&[Settlement { lease, outcome }], done).await.unwrap()
+async fn settle(store: &SqliteStore, taken: &Taken, outcome: Outcome, done: DoneRows) -> Vec<i64> {
+    store.settle(&[Settlement::of(taken, outcome)], done).await.unwrap()
 }
 
 fn later() -> Outcome {
@@ -31,7 +31,7 @@ async fn keys_of_one_partition_stay_apart() {
     let events = [order_placed("order-17"), order_placed(&other)];
     write(&store, &events).await;
     for fetched in store.fetch(std::slice::from_ref(&visit), 10).await.unwrap() {
-        settle(&store, fetched.taken.lease, later(), DoneRows::Keep).await;
+        settle(&store, &fetched.taken, later(), DoneRows::Keep).await;
     }
 
     let of_key = store.aside_of(&visit, "order-17", 10).await.unwrap();
@@ -47,10 +47,11 @@ async fn starts_are_absolute() {
     let store = orders.store().await;
     let (_, visit) = owner_of(&store, "order-17").await;
     write(&store, &[order_placed("order-17")]).await;
-    let lease = store.fetch(&[visit], 10).await.unwrap()[0].taken.lease;
+    let taken = store.fetch(&[visit], 10).await.unwrap().remove(0).taken;
+    let miscounted = Taken { lease: Lease { starts: 4, ..taken.lease }, ..taken.clone() };
 
-    assert!(!store.start(&Lease { starts: 4, ..lease }).await.unwrap());
-    assert!(store.start(&lease).await.unwrap());
+    assert!(!store.start(&miscounted).await.unwrap());
+    assert!(store.start(&taken).await.unwrap());
 }
 
 /// S2: what was set aside and is done has no reason any more.
@@ -61,11 +62,11 @@ async fn done_event_has_no_reason() {
     let (_, visit) = owner_of(&store, "order-17").await;
     let event = order_placed("order-17");
     write(&store, std::slice::from_ref(&event)).await;
-    let lease = store.fetch(&[visit], 10).await.unwrap()[0].taken.lease;
+    let taken = store.fetch(&[visit], 10).await.unwrap().remove(0).taken;
     let aside = Outcome::Aside { until: None, reason: "its key waits".into() };
-    settle(&store, lease, aside, DoneRows::Keep).await;
+    settle(&store, &taken, aside, DoneRows::Keep).await;
 
-    settle(&store, lease, Outcome::Done, DoneRows::Keep).await;
+    settle(&store, &taken, Outcome::Done, DoneRows::Keep).await;
 
     let row = store.find(event.id()).await.unwrap().unwrap();
     assert_eq!((row.status, row.reason), (Ok(Status::Done), None));
@@ -79,10 +80,10 @@ async fn late_mark_does_not_delete_the_dead() {
     let (_, visit) = owner_of(&store, "order-17").await;
     let event = order_placed("order-17");
     write(&store, std::slice::from_ref(&event)).await;
-    let lease = store.fetch(&[visit], 10).await.unwrap()[0].taken.lease;
-    settle(&store, lease, parked(), DoneRows::Delete).await;
+    let taken = store.fetch(&[visit], 10).await.unwrap().remove(0).taken;
+    settle(&store, &taken, parked(), DoneRows::Delete).await;
 
-    assert_eq!(settle(&store, lease, Outcome::Done, DoneRows::Delete).await, [lease.seq]);
+    assert_eq!(settle(&store, &taken, Outcome::Done, DoneRows::Delete).await, [taken.lease.seq]);
 
     assert_eq!(store.find(event.id()).await.unwrap().unwrap().status, Ok(Status::Dead));
 }
@@ -97,7 +98,7 @@ async fn keys_are_freed_by_numbers() {
     let events: Vec<_> = keys.take(3).map(|key| order_placed(&key)).collect();
     write(&store, &events).await;
     for fetched in store.fetch(std::slice::from_ref(&visit), 10).await.unwrap() {
-        settle(&store, fetched.taken.lease, parked(), DoneRows::Keep).await;
+        settle(&store, &fetched.taken, parked(), DoneRows::Keep).await;
     }
     let parked_for = async || {
         let blocked = store.blocked(&[visit.partition]).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pillarbox::store::{
-    DoneRows, EventStore, Fetched, Instance, Lease, Mode, Outcome, Ownership, Settlement, Token, Visit,
+    DoneRows, EventStore, Fetched, Instance, Lease, Mode, Outcome, Ownership, Settlement, Taken, Token, Visit,
 };
 use pillarbox::{Event, PARTITIONS, partition_of};
 use pillarbox_sqlite::SqliteStore;
@@ -16,8 +16,8 @@ fn ids(fetched: &[Fetched]) -> Vec<&str> {
     fetched.iter().map(|fetched| fetched.taken.event_id.as_str()).collect()
 }
 
-async fn settle(store: &SqliteStore, lease: Lease, outcome: Outcome) -> Vec<i64> {
-    store.settle(&[Settlement { lease, outcome }], DoneRows::Keep).await.unwrap()
+async fn settle(store: &SqliteStore, taken: &Taken, outcome: Outcome) -> Vec<i64> {
+    store.settle(&[Settlement::of(taken, outcome)], DoneRows::Keep).await.unwrap()
 }
 
 /// O3: stores on one file that ask for everything at the same time get it all between them, and nothing twice.
@@ -63,11 +63,11 @@ async fn owner_in_another_store_is_fenced_off() {
     elsewhere.join(&other).await.unwrap();
     let taken_over = elsewhere.acquire(&other, &[visit.partition]).await.unwrap()[0];
 
-    assert_eq!(settle(&here, stale.taken.lease, Outcome::Done).await, [stale.taken.lease.seq]);
-    assert!(!here.start(&stale.taken.lease).await.unwrap());
+    assert_eq!(settle(&here, &stale.taken, Outcome::Done).await, [stale.taken.lease.seq]);
+    assert!(!here.start(&stale.taken).await.unwrap());
     let again = Visit { epoch: taken_over.epoch, ..visit };
     let current = elsewhere.fetch(&[again], 10).await.unwrap().remove(0);
-    assert_eq!(settle(&elsewhere, current.taken.lease, Outcome::Done).await, [0; 0]);
+    assert_eq!(settle(&elsewhere, &current.taken, Outcome::Done).await, [0; 0]);
 }
 
 /// O1, O3: a row that was written by hand is read before a later event of its key.
@@ -124,7 +124,7 @@ async fn partition_that_is_none_is_corrected() {
     assert_eq!(ids(&fetched), ["above", "below"]);
     let token = fetched[0].taken.lease.token;
     assert_eq!(token.partition().unwrap().0, partition_of("order-17"));
-    assert_eq!(settle(&store, fetched[0].taken.lease, Outcome::Done).await, [0; 0]);
+    assert_eq!(settle(&store, &fetched[0].taken, Outcome::Done).await, [0; 0]);
 }
 
 /// O2, P3: a key that is no text is none: its row is read, and holds no other.
@@ -141,7 +141,7 @@ async fn key_that_is_no_text_is_none() {
     assert_eq!(fetched.key, None);
     assert!(fetched.taken.event.as_ref().unwrap_err().contains("`event_key`"));
     let later = Outcome::Retry { after: Duration::ZERO, error: "no".into(), spent: true };
-    assert_eq!(settle(&store, fetched.taken.lease, later).await, [0; 0]);
+    assert_eq!(settle(&store, &fetched.taken, later).await, [0; 0]);
 
     let all: Vec<u8> = (0..=u8::MAX).collect();
     assert_eq!(store.blocked(&all).await.unwrap(), []);
@@ -161,7 +161,7 @@ async fn status_that_does_not_exist_is_read() {
 
     assert!(fetched.taken.event.as_ref().unwrap_err().contains("`status`"));
     let dead = Outcome::Dead { error: "cannot be read".into(), spent: false };
-    assert_eq!(settle(&store, fetched.taken.lease, dead).await, [0; 0]);
+    assert_eq!(settle(&store, &fetched.taken, dead).await, [0; 0]);
 }
 
 /// O6, S10: of two outcomes of one event in a batch the one whose lease holds is applied, whole, and the other not at
@@ -172,17 +172,18 @@ async fn stale_outcome_parks_no_key() {
     let store = orders.store().await;
     let (_, visit) = owner_of(&store, "order-17").await;
     write(&store, &[order_placed("order-17")]).await;
-    let lease = store.fetch(std::slice::from_ref(&visit), 10).await.unwrap().remove(0).taken.lease;
-    let stale = Lease { token: Token::of_partition(visit.partition, visit.epoch.next()), ..lease };
+    let taken = store.fetch(std::slice::from_ref(&visit), 10).await.unwrap().remove(0).taken;
+    let next = Token::of_partition(visit.partition, visit.epoch.next());
+    let stale = Taken { lease: Lease { token: next, ..taken.lease }, ..taken.clone() };
     let error = "address unknown".to_owned();
     let settlements = [
-        Settlement { lease, outcome: Outcome::Dead { error: error.clone(), spent: true } },
-        Settlement { lease: stale, outcome: Outcome::Parked { error, spent: true } },
+        Settlement::of(&taken, Outcome::Dead { error: error.clone(), spent: true }),
+        Settlement::of(&stale, Outcome::Parked { error, spent: true }),
     ];
 
     let lost = store.settle(&settlements, DoneRows::Keep).await.unwrap();
 
-    assert_eq!(lost, [lease.seq]);
+    assert_eq!(lost, [taken.lease.seq]);
     assert_eq!(store.blocked(&[visit.partition]).await.unwrap(), []);
 }
 
@@ -196,10 +197,8 @@ async fn refused_wait_takes_back_its_batch() {
     write(&store, &[order_placed("order-17"), without_key]).await;
     let fetched = store.fetch(&visits, 10).await.unwrap();
     let endless = Outcome::Aside { until: None, reason: "its key waits".into() };
-    let settlements = [
-        Settlement { lease: fetched[0].taken.lease, outcome: Outcome::Done },
-        Settlement { lease: fetched[1].taken.lease, outcome: endless },
-    ];
+    let settlements =
+        [Settlement::of(&fetched[0].taken, Outcome::Done), Settlement::of(&fetched[1].taken, endless)];
 
     let refused = store.settle(&settlements, DoneRows::Delete).await.unwrap_err();
 

@@ -39,7 +39,7 @@ async fn killed_owner_is_followed_by_its_next_incarnation() {
     assert_eq!((inherited[0].partition, inherited[0].crashes), (partition_of("order-17"), 1));
     let fetched = store.fetch(&[visit(&inherited[0])], 10).await.unwrap().remove(0);
     assert_eq!(fetched.taken.lease.starts, 1);
-    let done = [Settlement { lease: fetched.taken.lease, outcome: Outcome::Done }];
+    let done = [Settlement::of(&fetched.taken, Outcome::Done)];
     assert_eq!(store.settle(&done, DoneRows::Keep).await.unwrap(), [0; 0]);
 }
 
@@ -73,7 +73,7 @@ async fn owns_if_told_to() {
     store.join(&relay(1)).await.unwrap();
     let held = store.acquire(&relay(1), &[partition_of("order-17")]).await.unwrap();
     let fetched = store.fetch(&[visit(&held[0])], 10).await.unwrap().remove(0);
-    assert!(store.start(&fetched.taken.lease).await.unwrap());
+    assert!(store.start(&fetched.taken).await.unwrap());
     println!("owner: started");
 
     std::future::pending().await

@@ -41,7 +41,7 @@ fn orders_placed(count: usize) -> Vec<Event> {
 }
 
 fn done(taken: &Taken) -> Settlement {
-    Settlement { lease: taken.lease, outcome: Outcome::Done }
+    Settlement::of(taken, Outcome::Done)
 }
 
 /// W2: events are written by one statement up to 500, whatever their number is.
@@ -101,9 +101,8 @@ async fn a_settlement_is_a_statement_for_each_kind() {
     ];
 
     let settlements = taken.iter().zip(outcomes.iter().cycle());
-    let settlements: Vec<Settlement> = settlements
-        .map(|(taken, outcome)| Settlement { lease: taken.lease, outcome: outcome.clone() })
-        .collect();
+    let settlements: Vec<Settlement> =
+        settlements.map(|(taken, outcome)| Settlement::of(taken, outcome.clone())).collect();
     assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
 
     assert_eq!(counted.statements().len(), 5);
@@ -157,9 +156,8 @@ async fn owners_settlement_is_a_statement_for_each_kind() {
     ];
 
     let settlements = fetched.iter().zip(outcomes.iter().cycle());
-    let settlements: Vec<Settlement> = settlements
-        .map(|(fetched, outcome)| Settlement { lease: fetched.taken.lease, outcome: outcome.clone() })
-        .collect();
+    let settlements: Vec<Settlement> =
+        settlements.map(|(fetched, outcome)| Settlement::of(&fetched.taken, outcome.clone())).collect();
     assert!(store.settle(&settlements, DoneRows::Delete).await.unwrap().is_empty());
 
     assert_eq!((settlements.len(), counted.statements().len()), (120, 7));

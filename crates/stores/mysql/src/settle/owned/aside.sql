@@ -2,10 +2,11 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     seq BIGINT PATH '$[0]',
     event_partition INT PATH '$[1]',
     epoch BIGINT PATH '$[2]',
-    starts INT PATH '$[3]',
-    look_in BIGINT PATH '$[4]',
-    reason TEXT CHARACTER SET utf8mb4 PATH '$[5]',
-    stands_apart INT PATH '$[6]'
+    event_id VARCHAR(36) CHARACTER SET utf8mb4 PATH '$[3]',
+    starts INT PATH '$[4]',
+    look_in BIGINT PATH '$[5]',
+    reason TEXT CHARACTER SET utf8mb4 PATH '$[6]',
+    stands_apart INT PATH '$[7]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -22,6 +23,7 @@ SET
     held.locked_at = NULL,
     held.token = NULL
 WHERE lease.epoch = settled.epoch
+    AND held.event_id = settled.event_id
     AND held.event_partition = settled.event_partition
     AND held.status IN (0, 2)
     AND (held.event_key IS NOT NULL OR settled.look_in IS NOT NULL)

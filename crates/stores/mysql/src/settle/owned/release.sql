@@ -2,7 +2,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     seq BIGINT PATH '$[0]',
     event_partition INT PATH '$[1]',
     epoch BIGINT PATH '$[2]',
-    starts INT PATH '$[3]'
+    event_id VARCHAR(36) CHARACTER SET utf8mb4 PATH '$[3]',
+    starts INT PATH '$[4]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -12,5 +13,6 @@ SET
     held.locked_at = NULL,
     held.token = NULL
 WHERE lease.epoch = settled.epoch
+    AND held.event_id = settled.event_id
     AND held.event_partition = settled.event_partition
     AND held.status IN (0, 2)

@@ -2,11 +2,12 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     seq BIGINT PATH '$[0]',
     event_partition INT PATH '$[1]',
     epoch BIGINT PATH '$[2]',
-    attempts INT PATH '$[3]',
-    is_spent INT PATH '$[4]',
-    starts INT PATH '$[5]',
-    retry_in BIGINT PATH '$[6]',
-    error TEXT CHARACTER SET utf8mb4 PATH '$[7]'
+    event_id VARCHAR(36) CHARACTER SET utf8mb4 PATH '$[3]',
+    attempts INT PATH '$[4]',
+    is_spent INT PATH '$[5]',
+    starts INT PATH '$[6]',
+    retry_in BIGINT PATH '$[7]',
+    error TEXT CHARACTER SET utf8mb4 PATH '$[8]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -23,6 +24,7 @@ SET
     held.locked_at = NULL,
     held.token = NULL
 WHERE lease.epoch = settled.epoch
+    AND held.event_id = settled.event_id
     AND held.event_partition = settled.event_partition
     AND held.status IN (0, 2)
     AND (held.attempts = settled.attempts OR NOT settled.is_spent)
