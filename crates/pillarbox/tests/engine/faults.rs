@@ -92,6 +92,8 @@ pub(crate) struct Faults {
     pub(crate) reads: Failing,
     /// These panic.
     pub(crate) read_panics: Failing,
+    /// How long each takes.
+    pub(crate) reads_take: Mutex<Duration>,
 }
 
 impl Faults {

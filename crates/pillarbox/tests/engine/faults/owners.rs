@@ -1,9 +1,9 @@
 //! Owned partitions of a memory store that fails when told to.
 
-use pillarbox::BoxFuture;
 use pillarbox::store::{
     Blocked, Due, Fetched, Floor, Holding, Instance, Lease, Owner, Ownership, Pulse, StoreError, Visit,
 };
+use pillarbox::{BoxFuture, Clock, SystemClock};
 
 use super::FaultyStore;
 
@@ -27,6 +27,10 @@ impl FaultyStore {
         call: BoxFuture<'a, Result<T, StoreError>>,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         Box::pin(async move {
+            let time = *self.faults.reads_take.lock().unwrap();
+            if !time.is_zero() {
+                SystemClock.sleep(time).await;
+            }
             assert!(!self.faults.read_panics.now(), "told to panic");
             self.faults.reads.check()?;
             call.await
