@@ -56,7 +56,7 @@ impl Owned for MySqlServer {
     }
 
     async fn fresh(address: &Address) -> Result<u64> {
-        count(address, "SELECT count(*) FROM outbox_event WHERE fresh_in >= 0").await
+        count(address, "SELECT count(*) FROM outbox_event WHERE status = 0").await
     }
 
     async fn done(address: &Address) -> Result<u64> {

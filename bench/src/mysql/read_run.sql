@@ -9,7 +9,8 @@ SELECT
     attempts,
     payload
 FROM outbox_event FORCE INDEX (outbox_event_fresh)
-WHERE fresh_in = ?
+WHERE status = 0
+    AND event_partition = ?
     AND seq > ?
 ORDER BY seq
 LIMIT ?

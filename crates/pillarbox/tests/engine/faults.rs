@@ -104,6 +104,8 @@ pub(crate) struct Faults {
     pub(crate) read: AtomicU32,
     /// These panic.
     pub(crate) read_panics: Failing,
+    /// How long each takes.
+    pub(crate) reads_take: Mutex<Duration>,
 }
 
 impl Faults {

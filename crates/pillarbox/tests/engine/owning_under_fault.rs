@@ -52,6 +52,23 @@ async fn failing_calls_are_repeated() {
     assert_eq!(outbox.partitions().len(), PARTITIONS);
 }
 
+/// O6: where a read takes longer than the time between two polls, everything is read all the same.
+#[tokio::test(start_paused = true)]
+async fn slow_reads_keep_no_other_waiting() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (builder, faults) = stage.faulty();
+    *faults.reads_take.lock().unwrap() = SECOND;
+    let builder = builder.poll_every(SECOND / 10).ordered();
+    let outbox = builder.on("OrderPlaced", seen.listener()).start().unwrap();
+    stage.pass(10 * SECOND).await;
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(10 * SECOND).await;
+
+    assert_eq!(seen.ids(), ["order-1"]);
+    assert_eq!(outbox.counts().done, 1);
+}
+
 /// O5: who cannot reach the database delivers nothing more once its leases have ended, and another takes over; what it
 /// records later is refused.
 #[tokio::test(start_paused = true)]

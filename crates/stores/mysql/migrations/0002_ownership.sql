@@ -1,8 +1,7 @@
 -- Who takes part, who owns which partition, and which keys are parked. There are no partial indexes here either:
--- `fresh_in` is the partition of a row while it is fresh, -1 while it is pending and has none, and NULL otherwise;
--- `aside_in` is that of a row that was set aside, and `aside_key` its key unless it stands apart from it. They are
--- virtual, and added apart from the plain column, so that no row is written anew for them. Their indexes are made when
--- the mode becomes `ownership`.
+-- `aside_in` is the partition of a row that was set aside, and `aside_key` its key unless it stands apart from it. They
+-- are virtual, and added apart from the plain column, so that no row is written anew for them. Their indexes are made
+-- when the mode becomes `ownership`, and so is that of fresh rows, which needs no column of its own.
 CREATE TABLE IF NOT EXISTS outbox_instance (
     owner VARCHAR(255) COLLATE /*!80017 utf8mb4_0900_bin *//*M! utf8mb4_nopad_bin */ NOT NULL,
     incarnation CHAR(16) NOT NULL,
@@ -63,13 +62,10 @@ SET @pillarbox_alter = IF(
         FROM information_schema.columns
         WHERE table_schema = :database
             AND table_name = ':prefixoutbox_event'
-            AND column_name = 'fresh_in'
+            AND column_name = 'aside_in'
     ) > 0,
     'DO 0',
     'ALTER TABLE outbox_event
-        ADD COLUMN fresh_in SMALLINT GENERATED ALWAYS AS (
-            IF(status IN (0, 2) AND event_partition IS NULL, -1, IF(status = 0, event_partition, NULL))
-        ) VIRTUAL,
         ADD COLUMN aside_in SMALLINT GENERATED ALWAYS AS (IF(status = 2, event_partition, NULL)) VIRTUAL,
         ADD COLUMN aside_key VARCHAR(128) COLLATE /*!80017 utf8mb4_0900_bin *//*M! utf8mb4_nopad_bin */
             GENERATED ALWAYS AS (IF(status = 2 AND stands_apart IS NULL, event_key, NULL)) VIRTUAL'

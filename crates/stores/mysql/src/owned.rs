@@ -15,10 +15,11 @@ use crate::MySqlStore;
 use crate::row::{key, taken, time, wait};
 use crate::statements::{MOST_LISTED, MySqlQuery, Statements, Visited, bind_list};
 
-/// Where rows are found that have no partition.
-const NOWHERE: i16 = -1;
+/// What is fresh, and what was set aside.
+const FRESH: i8 = 0;
+const ASIDE: i8 = 2;
 
-/// How many of these get theirs at once.
+/// How many rows that have no partition get theirs at once.
 const ADOPTED: i64 = 1_000;
 
 /// The number and the key of a row that has no partition.
@@ -28,7 +29,9 @@ type Unplaced = (i64, Option<String>);
 #[derive(Clone, Copy)]
 struct Range {
     /// `None` finds nothing.
-    partition: Option<i16>,
+    status: Option<i8>,
+    /// `None` finds rows that have none.
+    partition: Option<u8>,
     floor: i64,
     limit: i64,
 }
@@ -43,7 +46,9 @@ impl MySqlStore {
             return Ok(Vec::new());
         }
         let mut ranges = ranges(visits, limit, |visit, seq| seq > visit.floor);
-        ranges.push(Range { partition: Some(NOWHERE), floor: i64::MIN, limit: ADOPTED });
+        for status in [FRESH, ASIDE] {
+            ranges.push(Range { status: Some(status), partition: None, floor: i64::MIN, limit: ADOPTED });
+        }
         loop {
             let found = self.look_into(|statements| &statements.fetch, &ranges, visits).await?;
             let (nowhere, found): (Vec<_>, Vec<_>) = self.placed(found)?;
@@ -144,7 +149,7 @@ impl MySqlStore {
         self.read(move |statements| {
             let (sql, room) = statement(statements).of(ranges.len());
             let query = filled(&ranges, room).fold(sqlx::query(sql), |query, range| {
-                query.bind(range.partition).bind(range.floor).bind(range.limit)
+                query.bind(range.status).bind(range.partition).bind(range.floor).bind(range.limit)
             });
             query.bind(in_flight.clone())
         })
@@ -249,15 +254,15 @@ fn ranges(visits: &[Visit], limit: usize, is_in_range: impl Fn(&Visit, i64) -> b
     let range = |visit: &Visit| {
         let known = visit.in_flight.iter().filter(|seq| is_in_range(visit, **seq)).count();
         let limit = rows(limit.saturating_add(known));
-        Range { partition: Some(i16::from(visit.partition)), floor: visit.floor, limit }
+        Range { status: Some(FRESH), partition: Some(visit.partition), floor: visit.floor, limit }
     };
     visits.iter().map(range).collect()
 }
 
 /// The ranges, and those that fill the rest of a statement.
 fn filled(ranges: &[Range], room: usize) -> impl Iterator<Item = Range> {
-    let rest =
-        std::iter::repeat_n(Range { partition: None, floor: 0, limit: 0 }, room.saturating_sub(ranges.len()));
+    let nothing = Range { status: None, partition: None, floor: 0, limit: 0 };
+    let rest = std::iter::repeat_n(nothing, room.saturating_sub(ranges.len()));
     ranges.iter().copied().chain(rest)
 }
 

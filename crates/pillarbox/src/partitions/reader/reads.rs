@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{Answer, Message};
+use super::wanted::Kind;
 use super::{PAUSE, Reader};
 use crate::dispatcher::CatchPanic;
 use crate::lanes::{Read, Step};
@@ -13,8 +14,8 @@ use crate::partition_of;
 use crate::runtime::BoxFuture;
 use crate::store::{Blocked, Due, Fetched, Holding, Ownership, StoreError};
 
-/// How old the closed number may be when a read of fresh events begins: the older it is, the more of what is done lies
-/// between the floor and what is pending.
+/// How long ago the closed number may have been told when a read of fresh events begins: the older it is, the more of
+/// what is done lies between the floor and what is pending.
 const CLOSED_FOR: Duration = Duration::from_millis(100);
 /// Looking below the floors takes one part of so many of the time, and is not done more often than this.
 const SWEEP_SHARE: u32 = 100;
@@ -26,7 +27,7 @@ const SWEEP_LIMIT: usize = 16;
 #[derive(Default)]
 pub(super) struct Closed {
     number: i64,
-    asked_at: Option<Duration>,
+    told_at: Option<Duration>,
 }
 
 impl Reader {
@@ -54,7 +55,7 @@ impl Reader {
         }
     }
 
-    /// Begins the most urgent read of many partitions; false if none is to be done.
+    /// Begins the read of many partitions whose turn it is; false if none is to be done.
     fn begin_large_read(&mut self, now: Duration) -> bool {
         let owned: Vec<u8> = self.owned.iter().copied().collect();
         if self.wanted.all_at <= now {
@@ -62,11 +63,13 @@ impl Reader {
             self.wanted.due_at = now;
             self.wanted.hinted.extend(&owned);
         }
-        self.begin_blocked()
-            || self.begin_due(&owned, now)
-            || self.begin_parked(&owned, now)
-            || self.begin_sweep(&owned, now)
-            || self.begin_fresh(now)
+        self.wanted.turns.into_iter().any(|kind| match kind {
+            Kind::Blocked => self.begin_blocked(),
+            Kind::Due => self.begin_due(&owned, now),
+            Kind::Parked => self.begin_parked(&owned, now),
+            Kind::Below => self.begin_sweep(&owned, now),
+            Kind::Fresh => self.begin_fresh(now),
+        })
     }
 
     /// Which keys are blocked in partitions that are new here.
@@ -141,8 +144,7 @@ impl Reader {
         if !self.wanted.has_fresh() || room < self.parts.config.worthwhile_room() {
             return false;
         }
-        if self.closed.asked_at.is_none_or(|asked_at| now.saturating_sub(asked_at) >= CLOSED_FOR) {
-            self.closed.asked_at = Some(now);
+        if self.closed.told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= CLOSED_FOR) {
             self.ask("closed", |store| Box::pin(async move { Answer::Closed(safely(store.closed()).await) }));
             return true;
         }
@@ -180,12 +182,17 @@ impl Reader {
         if !matches!(answer, Answer::Key(..) | Answer::Started(..)) {
             self.wanted.is_reading = false;
         }
+        if let Some(kind) = kind_of(&answer) {
+            self.wanted.had_turn(kind);
+        }
         let steps = match answer {
             Answer::Closed(came) => {
                 match came {
-                    Ok(number) => self.closed.number = number,
+                    Ok(number) => {
+                        self.closed = Closed { number, told_at: Some(self.parts.runtime.clock.now()) };
+                    }
                     Err(error) => {
-                        self.closed.asked_at = None;
+                        self.closed.told_at = None;
                         self.in_trouble(&error);
                     }
                 }
@@ -342,6 +349,18 @@ impl Reader {
         if let Some(floor) = self.lanes.floor(partition).filter(|_| !self.anew.contains_key(&partition)) {
             self.parts.tenure.note(floor);
         }
+    }
+}
+
+/// Which turn an answer ends. The closed number is asked for before fresh events, whose turn it is still.
+fn kind_of(answer: &Answer) -> Option<Kind> {
+    match answer {
+        Answer::Blocked(..) => Some(Kind::Blocked),
+        Answer::Due(..) => Some(Kind::Due),
+        Answer::Parked(..) => Some(Kind::Parked),
+        Answer::Below(..) => Some(Kind::Below),
+        Answer::Fresh(..) => Some(Kind::Fresh),
+        Answer::Closed(..) | Answer::Key(..) | Answer::Started(..) => None,
     }
 }
 

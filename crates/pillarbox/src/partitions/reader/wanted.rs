@@ -9,6 +9,16 @@ use crate::store::Outcome;
 /// How many events of a partition with a backlog are worth a visit.
 const WORTH_A_VISIT: usize = 16;
 
+/// A kind of read of many partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Blocked,
+    Due,
+    Parked,
+    Below,
+    Fresh,
+}
+
 /// What is to be read.
 pub(super) struct Wanted {
     /// Partitions in which something may be new.
@@ -21,6 +31,8 @@ pub(super) struct Wanted {
     crowded: BTreeMap<u8, Duration>,
     /// Whether a read of many partitions is under way; there is one at a time.
     pub(super) is_reading: bool,
+    /// The kinds of these reads, the one that has waited for longest first.
+    pub(super) turns: [Kind; 5],
     /// When everything is looked at, whether it was hinted or not.
     pub(super) all_at: Duration,
     /// When something that is aside becomes due.
@@ -41,6 +53,7 @@ impl Wanted {
             last: u8::MAX,
             crowded: BTreeMap::new(),
             is_reading: false,
+            turns: [Kind::Blocked, Kind::Due, Kind::Parked, Kind::Below, Kind::Fresh],
             all_at: now,
             due_at: now,
             parked_at: now,
@@ -59,6 +72,13 @@ impl Wanted {
     /// Notes hints, where `owned` is all that is read here.
     pub(super) fn note(&mut self, hinted: PartitionSet, owned: &BTreeSet<u8>) {
         self.hinted.extend(owned.iter().filter(|partition| hinted.contains(**partition)));
+    }
+
+    /// A read of many partitions has ended: before the next one of its kind the others have their turns. Some take longer
+    /// than the time after which they are wanted again.
+    pub(super) fn had_turn(&mut self, kind: Kind) {
+        let place = self.turns.iter().position(|of| *of == kind).unwrap_or_default();
+        self.turns[place..].rotate_left(1);
     }
 
     /// Notes that an event comes again.
@@ -130,6 +150,18 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// O6: whoever had its turn comes last, and the others stay as they are.
+    #[test]
+    fn kinds_of_reads_take_turns() {
+        let mut wanted = Wanted::new(Duration::ZERO);
+
+        wanted.had_turn(Kind::Due);
+        wanted.had_turn(Kind::Fresh);
+        wanted.had_turn(Kind::Fresh);
+
+        assert_eq!(wanted.turns, [Kind::Blocked, Kind::Parked, Kind::Below, Kind::Due, Kind::Fresh]);
+    }
 
     /// O6: partitions with a backlog take turns, and what is hinted waits for none of them.
     #[test]

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use pillarbox::BoxFuture;
 use pillarbox::store::{
     Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
 };
+use pillarbox::{BoxFuture, Clock, SystemClock};
 
 use super::FaultyStore;
 
@@ -30,6 +30,10 @@ impl FaultyStore {
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         Box::pin(async move {
             self.faults.read.fetch_add(1, Ordering::Relaxed);
+            let time = *self.faults.reads_take.lock().unwrap();
+            if !time.is_zero() {
+                SystemClock.sleep(time).await;
+            }
             assert!(!self.faults.read_panics.now(), "told to panic");
             self.faults.reads.check()?;
             call.await

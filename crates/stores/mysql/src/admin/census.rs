@@ -85,11 +85,10 @@ fn tenancy(row: &MySqlRow) -> Result<Tenancy, sqlx::Error> {
 }
 
 fn waiting(row: &MySqlRow) -> Result<Waiting, sqlx::Error> {
-    let partition: i64 = row.try_get("event_partition")?;
     // Negative, if even the oldest is to come; none, if its time cannot be read.
     let oldest: Option<i64> = row.try_get("oldest_due_for")?;
     Ok(Waiting {
-        partition: u8::try_from(partition).ok(),
+        partition: row.try_get("event_partition")?,
         fresh: number(row, "fresh")?,
         aside: number(row, "aside")?,
         oldest_due_for: oldest.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros),

@@ -22,7 +22,7 @@ use crate::store::Inner;
 /// Indexes that one mode needs and the other does not.
 const OF_CLAIMS: &[(&str, &str)] = &[("outbox_event_pending", "(is_pending, available_at, seq)")];
 const OF_OWNERSHIP: &[(&str, &str)] = &[
-    ("outbox_event_fresh", "(fresh_in, seq)"),
+    ("outbox_event_fresh", "(status, event_partition, seq)"),
     ("outbox_event_aside", "(aside_in, available_at, seq)"),
     ("outbox_event_key", "(aside_in, aside_key, seq)"),
 ];
@@ -212,7 +212,7 @@ mod tests {
 
         assert!(
             to_ownership
-                .starts_with("ALTER TABLE shop.eu_outbox_event ADD KEY eu_outbox_event_fresh (fresh_in")
+                .starts_with("ALTER TABLE shop.eu_outbox_event ADD KEY eu_outbox_event_fresh (status")
         );
         assert!(to_ownership.ends_with("DROP KEY eu_outbox_event_pending"), "{to_ownership}");
         let aside =

@@ -13,7 +13,7 @@ SELECT
     pending.payload,
     pending.payload_bytes,
     pending.attempts,
-    pending.starts,
+    found.starts,
     pending.created_at,
     TIMESTAMPDIFF(MICROSECOND, pending.due_at, UTC_TIMESTAMP(6)) AS due_for,
     IF(
@@ -22,9 +22,10 @@ SELECT
         0
     ) AS ready_in
 FROM (
-    SELECT seq
+    SELECT seq, starts
     FROM outbox_event FORCE INDEX (outbox_event_fresh)
-    WHERE fresh_in = ?
+    WHERE status = ?
+        AND event_partition <=> ?
         AND seq > ?
     ORDER BY seq
     LIMIT ?

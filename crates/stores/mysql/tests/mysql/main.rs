@@ -100,6 +100,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
             owners_statements_use_their_indexes
             fetch_reads_what_it_returns
             fetch_passes_by_what_was_done
+            fetch_looks_once_at_what_is_being_written
         }
         owners {
             change_that_was_cut_off_is_completed

@@ -21,7 +21,7 @@ use crate::stage::MySqlStage;
 
 const OF_CLAIMS: &str = "outbox_event_pending (is_pending, available_at, seq)";
 const OF_OWNERSHIP: [&str; 3] = [
-    "outbox_event_fresh (fresh_in, seq)",
+    "outbox_event_fresh (status, event_partition, seq)",
     "outbox_event_aside (aside_in, available_at, seq)",
     "outbox_event_key (aside_in, aside_key, seq)",
 ];
@@ -167,7 +167,7 @@ pub(crate) async fn row_by_hand_is_read(stage: &MySqlStage) {
 
     stage.run(&format!("{insert} ('by-hand', 'OrderPlaced', '{{}}', 'order-17')")).await;
 
-    assert_eq!(stage.number("SELECT fresh_in FROM outbox_event").await, i64::from(held.partition));
+    assert_eq!(stage.number("SELECT event_partition FROM outbox_event").await, i64::from(held.partition));
     assert_eq!(fetch_one(stage, &held).await.taken.event_id, "by-hand");
 }
 
