@@ -3,7 +3,6 @@
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use pillarbox::store::Ownership;
 use pillarbox::{Clock, Delivery, Event, ListenerError, Outbox, Retry, Runtime, Store, SystemClock, Tx};
 
 use crate::cluster::{Cluster, orders, say};
@@ -45,7 +44,7 @@ pub(super) fn program(address: &str, role: Role) -> Command {
 }
 
 /// Runs this process in its role, if it was started in one.
-pub fn member<C: Cluster<Store: Ownership>>() -> Option<ExitCode> {
+pub fn member<C: Cluster>() -> Option<ExitCode> {
     let address = std::env::var(ADDRESS).ok()?;
     let role = std::env::var(ROLE).ok()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -76,7 +75,7 @@ fn key_of(event: &Event) -> &str {
 }
 
 /// Delivers in order until it is told to end.
-async fn relay<S: Store + Ownership>(store: S) {
+async fn relay<S: Store>(store: S) {
     let random = Runtime::tokio().random;
     let listener = move |delivery: Delivery| {
         let chance = random.next_u64();
@@ -119,7 +118,7 @@ async fn relay<S: Store + Ownership>(store: S) {
 }
 
 /// Owns partitions until it is told to end.
-async fn steady<S: Store + Ownership>(store: S) {
+async fn steady<S: Store>(store: S) {
     let builder = match std::env::var(NAME) {
         Ok(name) => Outbox::builder(store).name(name),
         Err(_) => Outbox::builder(store),

@@ -3,12 +3,10 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use pillarbox::store::Ownership;
-
 use crate::cluster::Cluster;
 
 /// A stage with the client program of its database, as operators and writers in other languages use it.
-pub trait Shell: Cluster<Store: Ownership> {
+pub trait Shell: Cluster {
     /// SQL for the moment, in microseconds.
     const NOW: &'static str;
     /// SQL for when a row of `outbox_partition` ends, in microseconds.

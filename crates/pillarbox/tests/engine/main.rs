@@ -11,6 +11,7 @@ mod faults;
 mod hot_path;
 mod intercepting;
 mod logs;
+mod members;
 mod metrics;
 mod namesakes;
 mod operating;
