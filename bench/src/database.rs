@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use anyhow::Result;
-use pillarbox::store::{Ownership, TxStore};
+use pillarbox::store::TxStore;
 use pillarbox::{Event, Store};
 use sqlx::{Pool, Transaction};
 
@@ -85,7 +85,7 @@ pub(crate) trait Database: Sized + Send + Sync + 'static {
     const GOALS: Goals;
 
     type Driver: sqlx::Database;
-    type Store: Store + TxStore<Connection = Connection<Self>> + Ownership + Clone;
+    type Store: Store + TxStore<Connection = Connection<Self>> + Clone;
 
     /// Makes a database with an empty outbox and an empty table `orders`; empties one of that name.
     fn create(&self, name: &str) -> impl Future<Output = Result<Address>> + Send;

@@ -73,6 +73,10 @@ impl OwnershipHarness for MemoryHarness {
         self.clock.go_back(LONGEST_LEASE * 2);
     }
 
+    async fn let_members_age(&self) {
+        self.clock.go_on(LONGEST_LEASE * 2);
+    }
+
     async fn open_beside(&self) -> Option<MemoryTransaction> {
         Some(self.store.open())
     }
@@ -83,7 +87,7 @@ impl OwnershipHarness for MemoryHarness {
     }
 }
 
-/// The system's clock, late by as much as a test says.
+/// The system's clock, late or early by as much as a test says.
 #[derive(Default)]
 struct LateClock {
     late_by: AtomicI64,
@@ -92,6 +96,10 @@ struct LateClock {
 impl LateClock {
     fn go_back(&self, by: Duration) {
         self.late_by.fetch_add(by.as_micros() as i64, Ordering::Relaxed);
+    }
+
+    fn go_on(&self, by: Duration) {
+        self.late_by.fetch_sub(by.as_micros() as i64, Ordering::Relaxed);
     }
 }
 

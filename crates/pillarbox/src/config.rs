@@ -224,6 +224,7 @@ impl Config {
             self.check_leases()?;
         }
         self.check_ownership()?;
+        self.check_heartbeats()?;
         self.check_name()?;
         require(
             self.keep_done_for.is_none() || self.done == DoneRows::Keep,
@@ -266,24 +267,34 @@ impl Config {
             "`Park`",
             "a key is parked only where order is kept and `stop_on_first_failure` is on",
         )?;
-        if self.mode() == Mode::Claims {
-            return Ok(());
-        }
         require(
-            self.skip_recent.is_zero(),
+            self.mode() == Mode::Claims || self.skip_recent.is_zero(),
             "skip_recent",
             format_args!("{:?}", self.skip_recent),
             "an owner reads everything in its partitions; leave it out with the mode `ownership`",
-        )?;
-        let (silent, beat) = (self.silent_after, self.heartbeat_every);
-        let least = beat.saturating_mul(2).saturating_add(self.margin);
+        )
+    }
+
+    /// What is owned must outlast a late heartbeat by the time that its outcomes need; rows have leases of their own.
+    fn check_heartbeats(&self) -> Result<(), ConfigError> {
+        let (silent, twice) = (self.silent_after, self.heartbeat_every.saturating_mul(2));
+        let (least, rule) = match self.mode() {
+            Mode::Claims => {
+                (twice, format!("twice `heartbeat_every`, {twice:?}, or one late heartbeat counts as death"))
+            }
+            Mode::Ownership => {
+                let least = twice.saturating_add(self.margin);
+                let rule = format!(
+                    "twice `heartbeat_every` and the `margin`, together {least:?}, or one late heartbeat loses everything"
+                );
+                (least, rule)
+            }
+        };
         require(
             silent >= least,
             "silent_after",
             format_args!("{silent:?}"),
-            format_args!(
-                "it must be at least twice `heartbeat_every` and the `margin`, together {least:?}, or one late heartbeat loses everything"
-            ),
+            format_args!("it must be at least {rule}"),
         )?;
         require(
             silent <= LONGEST_LEASE,

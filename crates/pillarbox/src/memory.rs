@@ -150,7 +150,7 @@ impl EventStore for MemoryStore {
     }
 
     fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async move { Ok(self.database.table().is_current(owner)) })
+        Box::pin(async move { Ok(self.database.table().membership.is_current(owner, self.database.now())) })
     }
 }
 

@@ -55,7 +55,7 @@ pub trait MetricsExporter: Send + Sync + 'static {
 pub struct Share {
     /// Instances that are alive, this one among them.
     pub instances: usize,
-    /// Partitions that this one holds.
+    /// Partitions that this one holds; none where rows are claimed.
     pub held: usize,
     /// Partitions that it should hold: its fair share.
     pub fair: usize,

@@ -19,6 +19,8 @@ pub(crate) struct Namesake {
     runtime: Runtime,
     shutdown: Arc<Shutdown>,
     owner: Owner,
+    /// Only who has joined can have been replaced: before, an earlier incarnation may still be listed.
+    has_joined: AtomicBool,
     /// When it looked last, in milliseconds of the local clock.
     looked_at: AtomicU64,
     is_looking: AtomicBool,
@@ -32,12 +34,21 @@ impl Namesake {
         owner: Owner,
     ) -> Arc<Self> {
         let looked_at = AtomicU64::new(millis(runtime.clock.now()));
-        Arc::new(Self { store, runtime, shutdown, owner, looked_at, is_looking: AtomicBool::new(false) })
+        let (has_joined, is_looking) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { store, runtime, shutdown, owner, has_joined, looked_at, is_looking })
+    }
+
+    /// This instance is a member.
+    pub(crate) fn joined(&self) {
+        self.has_joined.store(true, Ordering::Relaxed);
     }
 
     /// Called when outcomes were recorded: looks soon if leases were lost, else now and then. Never waits, for a
     /// database that is silent must not keep outcomes from being recorded.
     pub(crate) fn settled(self: &Arc<Self>, lost_leases: bool) {
+        if !self.has_joined.load(Ordering::Relaxed) {
+            return;
+        }
         let now = millis(self.runtime.clock.now());
         let is_time = now.saturating_sub(self.looked_at.load(Ordering::Relaxed)) >= millis(LOOK_EVERY);
         if (lost_leases || is_time) && !self.is_looking.swap(true, Ordering::Relaxed) {

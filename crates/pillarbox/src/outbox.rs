@@ -17,14 +17,16 @@ use crate::metrics::Counts;
 use crate::mutant::mutant;
 use crate::poller::Leased;
 use crate::shutdown::Stopped;
-use crate::store::{Administration, Birth, Census, Floor, InsertError, StoreError, TxStore, WakeUp};
+use crate::store::{
+    Administration, Birth, Census, Floor, InsertError, Ownership, StoreError, TxStore, WakeUp,
+};
 use crate::tx::{AfterCommit, Tx, Written};
 use crate::{Event, EventError, EventType, IntoEvent, PartitionSet};
 
-/// A store that can serve a whole outbox: all four contracts of [`store`](crate::store).
-pub trait Store: TxStore + Administration + WakeUp {}
+/// A store that can serve a whole outbox: all five contracts of [`store`](crate::store).
+pub trait Store: TxStore + Ownership + Administration + WakeUp {}
 
-impl<S: TxStore + Administration + WakeUp> Store for S {}
+impl<S: TxStore + Ownership + Administration + WakeUp> Store for S {}
 
 /// An event could not be written.
 #[derive(Debug, thiserror::Error)]

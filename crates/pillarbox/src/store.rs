@@ -1,8 +1,8 @@
 //! What a database owes the outbox, in five small contracts.
 //!
 //! [`EventStore`] hands out work and records what became of it, [`TxStore`] writes inside the caller's
-//! transaction, [`Administration`] serves operators, and [`WakeUp`] tells of events that others wrote.
-//! [`Ownership`] hands out work by partitions.
+//! transaction, [`Ownership`] knows who takes part and hands out work by partitions, [`Administration`] serves operators,
+//! and [`WakeUp`] tells of events that others wrote.
 //!
 //! Durations cross this boundary, never instants: the database is the only clock. (`occurred_at`, and a
 //! delivery time that the user gave, are data and pass as they are.)
@@ -277,15 +277,16 @@ pub trait EventStore: Send + Sync + 'static {
         event_ids: &'a [String],
     ) -> BoxFuture<'a, Result<Vec<Found>, StoreError>>;
 
-    /// Ends all leases of earlier incarnations of `owner`'s name, and returns how many there were. From now on
-    /// this incarnation is the [current](Self::is_current) one of its name.
+    /// Ends all leases of earlier incarnations of `owner`'s name, and returns how many there were.
     ///
     /// Only for names that an operator set and keeps unique. `starts` stays: these takes had no outcome.
     fn resume<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<u64, StoreError>>;
 
-    /// Whether no other incarnation of `owner`'s name has [resumed](Self::resume) after it.
+    /// Whether no other incarnation of `owner`'s name has [joined](Ownership::join) after it: false if it was
+    /// replaced, or if another of its name is alive.
     ///
-    /// True for a name under which nobody ever resumed.
+    /// Only for names that an operator set, and for those who have joined: who has not is no successor yet of an earlier
+    /// incarnation that is still listed.
     fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>>;
 }
 

@@ -117,7 +117,7 @@ pub(super) fn table(census: &Census) -> Result<String, fmt::Error> {
     let instances = lines(census);
     if !instances.is_empty() {
         write_instances(&mut table, census.mode, &instances)?;
-    } else if census.mode == Mode::Ownership {
+    } else {
         writeln!(table, "\nno instances: nobody delivers")?;
     }
     if census.mode == Mode::Ownership {

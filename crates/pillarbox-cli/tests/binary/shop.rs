@@ -104,6 +104,13 @@ impl Shop {
         });
     }
 
+    /// Lets an instance join that claims rows and lives for so long. It never leaves.
+    pub(crate) fn claim(&self, name: &str, live_for: Duration) {
+        let owner = Owner::new(name, 1);
+        let instance = Instance { owner, is_named: false, mode: Mode::Claims, live_for };
+        self.with_store(async |store| store.join(&instance).await.unwrap());
+    }
+
     fn write(&self, events: &[(&str, i64)]) {
         self.with_store(async |store| {
             let built: Vec<Event> = events.iter().map(|(id, _)| order_placed(id)).collect();

@@ -25,7 +25,7 @@ fn line(text: &str, word: &str) -> String {
     found.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// M5, O3: an outbox without owners says so, and has no partitions.
+/// M5, O3: an outbox whose rows are claimed says so, and has no partitions; one without instances delivers nothing.
 #[test]
 fn status_names_the_mode() {
     let shop = Shop::with_events(&[("n-1", 0)]);
@@ -33,11 +33,31 @@ fn status_names_the_mode() {
     let text = shop.run("status", &[]).out;
     let json = shop.run("status", &["--json"]).json();
 
-    assert!(text.ends_with("\n\nmode claims: events are taken row by row\n"), "{text}");
+    let mode = "\n\nmode claims: events are taken row by row\n\nno instances: nobody delivers\n";
+    assert!(text.ends_with(mode), "{text}");
     assert_eq!(
         (&json["mode"], &json["partitions"], &json["instances"]),
         (&json!("claims"), &json!([]), &json!([]))
     );
+}
+
+/// M5, O4: where rows are claimed people and programs see who takes part too, and who is silent.
+#[test]
+fn status_shows_who_claims() {
+    let shop = Shop::with_events(&[]);
+    shop.claim("relay-1", LONG);
+    shop.claim("relay-2", Duration::ZERO);
+
+    let text = shop.run("status", &[]).out;
+    let json = shop.run("status", &["--json"]).json();
+
+    assert!(line(&text, "relay-1").ends_with(" ago"), "{text}");
+    assert!(line(&text, "relay-2").ends_with(" ago, silent"), "{text}");
+    assert!(!text.contains("PARTITIONS") && !text.contains("nobody delivers"), "{text}");
+    for (number, (name, is_alive)) in [("relay-1", true), ("relay-2", false)].into_iter().enumerate() {
+        let told = &json["instances"][number];
+        assert_eq!(json!([told["name"], told["mode"], told["is_alive"]]), json!([name, "claims", is_alive]));
+    }
 }
 
 /// M5, O7: people see who takes part and since when, who is silent, what nobody owns, and where to look next.

@@ -3,7 +3,6 @@
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use pillarbox::store::Ownership;
 use pillarbox::{Clock, Delivery, Event, ListenerError, Outbox, Retry, Runtime, Store, SystemClock, Tx};
 
 use super::Shell;
@@ -77,7 +76,7 @@ fn key_of(event: &Event) -> &str {
 }
 
 /// Delivers in order until it is told to end.
-async fn relay<S: Store + Ownership>(store: S) {
+async fn relay<S: Store>(store: S) {
     let random = Runtime::tokio().random;
     let listener = move |delivery: Delivery| {
         let chance = random.next_u64();
@@ -120,7 +119,7 @@ async fn relay<S: Store + Ownership>(store: S) {
 }
 
 /// Owns partitions until it is told to end.
-async fn steady<S: Store + Ownership>(store: S) {
+async fn steady<S: Store>(store: S) {
     let builder = match std::env::var(NAME) {
         Ok(name) => Outbox::builder(store).name(name),
         Err(_) => Outbox::builder(store),

@@ -3,12 +3,10 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use pillarbox::store::Ownership;
-
 use crate::cluster::Cluster;
 
 /// A stage whose database can be asked past the outbox.
-pub trait Shell: Cluster<Store: Ownership> {
+pub trait Shell: Cluster {
     /// SQL for the moment, in microseconds.
     const NOW: &'static str;
     /// SQL for when the lease of a row of `outbox_partition` ends, in microseconds; NULL if nobody owns it.

@@ -194,25 +194,6 @@ pub async fn resume_of_nothing_is_nothing(harness: &impl StoreHarness) {
     assert_eq!(resumed, 0);
 }
 
-/// S10: of the incarnations of a name the one that resumed last is the current one, and other names are others.
-pub async fn latest_incarnation_is_current(harness: &impl StoreHarness) {
-    let store = harness.store();
-    let (older, younger) = (Owner::new("relay", 1), Owner::new("relay", 2));
-    assert!(store.is_current(&older).await.unwrap(), "nobody has resumed yet");
-
-    store.resume(&older).await.unwrap();
-    store.resume(&Owner::new("relay-1", 3)).await.unwrap();
-    store.resume(&Owner::new("RELAY", 4)).await.unwrap();
-    store.resume(&Owner::new("relay ", 5)).await.unwrap();
-    assert!(store.is_current(&older).await.unwrap());
-    assert!(!store.is_current(&younger).await.unwrap());
-
-    store.resume(&younger).await.unwrap();
-    store.resume(&younger).await.unwrap();
-    assert!(store.is_current(&younger).await.unwrap());
-    assert!(!store.is_current(&older).await.unwrap());
-}
-
 async fn take_as(harness: &impl StoreHarness, owner: Owner) -> Lease {
     let token: Token = super::unused_token();
     let batch = harness.store().take(Take { owner, token, ..take(1) }).await.unwrap();

@@ -20,6 +20,9 @@ pub trait OwnershipHarness: StoreHarness<Store: Ownership> {
     /// database's clock had gone back.
     fn put_clock_back(&self) -> impl Future<Output = ()> + Send;
 
+    /// Makes the list of members two hours older: whoever joined or was heard of, was so two hours before.
+    fn let_members_age(&self) -> impl Future<Output = ()> + Send;
+
     /// Opens a transaction beside one that has written; `None` if the database has one writer at a time.
     fn open_beside(&self) -> impl Future<Output = Option<Foreign<Self>>> + Send;
 

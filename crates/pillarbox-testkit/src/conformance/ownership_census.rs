@@ -6,8 +6,8 @@ use pillarbox::store::{Administration, Census, DELAYED, Instance, Mode, Outcome,
 use pillarbox::{PARTITIONS, partition_of};
 
 use super::ownership::{
-    OwnershipHarness, acquire, beat, behind_key, blocked, dying, floor, join, joined, own, owner_of_all,
-    parked, place, release, unnamed, without_key,
+    OwnershipHarness, acquire, beat, behind_key, blocked, dying, floor, join, joined, named, own,
+    owner_of_all, parked, place, release, unnamed, without_key,
 };
 use super::settlements::{dead, retry};
 use super::{LONG, order_placed, order_placed_available_at, settle, write};
@@ -40,6 +40,16 @@ pub async fn census_lists_the_instances(harness: &impl OwnershipHarness) {
         assert!(instance.joined_ago < Duration::from_secs(60), "{instance:?}");
         assert!(instance.silent_for <= instance.joined_ago, "{instance:?}");
     }
+}
+
+/// M5, O5: of the incarnations of a name the last one is listed.
+pub async fn census_leaves_out_who_was_replaced(harness: &impl OwnershipHarness) {
+    join(harness, &named("relay", 7)).await;
+    join(harness, &named("relay", 8)).await;
+
+    let listed: Vec<Owner> = census(harness).await.instances.into_iter().map(|listed| listed.owner).collect();
+
+    assert_eq!(listed, [named("relay", 8).owner]);
 }
 
 /// M5, O7: who owns which partition, and under which epoch; what was released or never owned has nobody.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Instance, LONGEST_LEASE, Outcome, Owner, Ownership};
+use pillarbox::store::{EventStore, Instance, LONGEST_LEASE, Mode, Outcome, Owner, Ownership};
 
 use super::ownership::{
     OwnershipHarness, acquire, beat, dying, fetch_one, floor, join, joined, named, next, own, owner_of,
@@ -136,6 +136,57 @@ pub async fn replaced_instance_stays_replaced(harness: &impl OwnershipHarness) {
 
     assert!(beat(harness, &older, &[]).await.is_replaced);
     assert!(!beat(harness, &younger, &[]).await.is_replaced);
+}
+
+/// O5: whoever has left after it was replaced is remembered no more: alone with its name, it may come again.
+pub async fn replaced_instance_that_left_is_forgotten(harness: &impl OwnershipHarness) {
+    let (older, younger) = (named("relay", 7), named("relay", 8));
+    join(harness, &older).await;
+    join(harness, &younger).await;
+    harness.store().leave(&older.owner).await.unwrap();
+    assert!(beat(harness, &older, &[]).await.is_replaced, "the younger is alive");
+
+    harness.store().leave(&younger.owner).await.unwrap();
+
+    assert!(!beat(harness, &older, &[]).await.is_replaced);
+    assert_eq!(names(harness, &older).await, ["relay"]);
+}
+
+/// O5: whoever has not left after it was replaced is remembered for as long as the longest lease, and then no more.
+pub async fn replaced_instance_is_forgotten_in_time(harness: &impl OwnershipHarness) {
+    let (older, younger) = (named("relay", 7), named("relay", 8));
+    join(harness, &older).await;
+    join(harness, &younger).await;
+    harness.store().leave(&younger.owner).await.unwrap();
+    joined(harness, "relay-2").await;
+    assert!(beat(harness, &older, &[]).await.is_replaced);
+
+    harness.let_members_age().await;
+    joined(harness, "relay-3").await;
+
+    assert!(!beat(harness, &older, &[]).await.is_replaced);
+}
+
+/// S10: of the incarnations of a name, in either mode, the one that joined last is the current one, whether it is alive or
+/// not, and other names are others.
+pub async fn latest_incarnation_is_current(harness: &impl OwnershipHarness) {
+    let store = harness.store();
+    let claiming = |name, incarnation| Instance { mode: Mode::Claims, ..named(name, incarnation) };
+    let (older, younger) = (claiming("relay", 1), claiming("relay", 2));
+    assert!(store.is_current(&older.owner).await.unwrap(), "nobody has joined yet");
+
+    join(harness, &older).await;
+    for (name, incarnation) in [("relay-1", 3), ("RELAY", 4), ("relay ", 5)] {
+        join(harness, &claiming(name, incarnation)).await;
+    }
+    assert!(store.is_current(&older.owner).await.unwrap());
+    assert!(!store.is_current(&younger.owner).await.unwrap());
+
+    join(harness, &younger).await;
+    join(harness, &dying(&younger)).await;
+    assert!(store.is_current(&younger.owner).await.unwrap());
+    assert!(!store.is_current(&older.owner).await.unwrap());
+    assert!(beat(harness, &older, &[]).await.is_replaced);
 }
 
 /// O5: an instance whose name nobody set takes over nothing before it ends, whatever it is called.

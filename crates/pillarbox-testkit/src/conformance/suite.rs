@@ -108,7 +108,6 @@ macro_rules! conformance_list {
                 resume_leaves_its_own_leases
                 resume_leaves_other_names
                 resume_of_nothing_is_nothing
-                latest_incarnation_is_current
             }
             read_backs {
                 committed_events_are_read_back
@@ -205,6 +204,9 @@ macro_rules! ownership_list {
                 repeated_join_changes_nothing
                 replaced_instance_gets_nothing
                 replaced_instance_stays_replaced
+                replaced_instance_that_left_is_forgotten
+                replaced_instance_is_forgotten_in_time
+                latest_incarnation_is_current
                 unnamed_instance_takes_over_nothing
                 other_names_are_left_alone
                 too_long_a_life_is_refused
@@ -291,6 +293,7 @@ macro_rules! ownership_list {
             ownership_census {
                 census_of_claims_has_no_partitions
                 census_lists_the_instances
+                census_leaves_out_who_was_replaced
                 census_tells_who_owns_what
                 census_marks_silent_instances
                 census_believes_no_implausible_time

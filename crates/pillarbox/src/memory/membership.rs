@@ -17,6 +17,8 @@ struct Entry {
     joined_at: Timestamp,
     seen_at: Timestamp,
     until: Timestamp,
+    /// When another incarnation took its place.
+    replaced_at: Option<Timestamp>,
 }
 
 /// One partition.
@@ -46,7 +48,7 @@ impl Default for Membership {
 impl Membership {
     /// Names of live instances of the other mode, but for earlier incarnations that `instance` takes the place of.
     pub(super) fn of_other_mode(&self, instance: &Instance, now: Timestamp) -> Vec<String> {
-        let live = self.instances.values().filter(|other| has_not_ended(other.until, now));
+        let live = self.instances.values().filter(|other| other.is_alive(now));
         let others = live.map(|other| &other.instance).filter(|other| other.mode != instance.mode);
         others
             .filter(|other| !takes_place_of(instance, &other.owner))
@@ -54,14 +56,28 @@ impl Membership {
             .collect()
     }
 
-    /// Makes an instance a member for as long as it says, and strikes off those whose time has ended and those that
-    /// it takes the place of.
+    /// Takes the place of earlier incarnations.
+    pub(super) fn replace(&mut self, instance: &Instance, now: Timestamp) {
+        let earlier = self.instances.iter_mut().filter(|(owner, _)| takes_place_of(instance, owner));
+        earlier.for_each(|(_, entry)| entry.replaced_at = entry.replaced_at.or(Some(now)));
+    }
+
+    /// Whether no other incarnation has taken the place of this one, as far as is remembered.
+    pub(super) fn is_current(&self, owner: &Owner, now: Timestamp) -> bool {
+        let mut of_name = self.instances.iter().filter(|(other, _)| other.name() == owner.name());
+        !of_name.any(
+            |(other, entry)| {
+                if other == owner { entry.replaced_at.is_some() } else { entry.is_alive(now) }
+            },
+        )
+    }
+
+    /// Makes an instance a member for as long as it says, and strikes off those whose time has ended.
     pub(super) fn register(&mut self, instance: &Instance, now: Timestamp) {
-        self.instances
-            .retain(|owner, other| has_not_ended(other.until, now) && !takes_place_of(instance, owner));
+        self.instances.retain(|_, other| other.is_remembered(now));
         let joined_at = self.instances.get(&instance.owner).map_or(now, |before| before.joined_at);
         let until = now.saturating_add(instance.live_for);
-        let entry = Entry { instance: instance.clone(), joined_at, seen_at: now, until };
+        let entry = Entry { instance: instance.clone(), joined_at, seen_at: now, until, replaced_at: None };
         self.instances.insert(instance.owner.clone(), entry);
     }
 
@@ -70,7 +86,7 @@ impl Membership {
     }
 
     pub(super) fn members(&self, now: Timestamp) -> Vec<Member> {
-        let live = self.instances.iter().filter(|(_, entry)| has_not_ended(entry.until, now));
+        let live = self.instances.iter().filter(|(_, entry)| entry.is_alive(now));
         live.map(|(owner, Entry { joined_at, seen_at, .. })| Member {
             owner: owner.clone(),
             joined_ago: now.saturating_since(*joined_at),
@@ -79,16 +95,16 @@ impl Membership {
         .collect()
     }
 
-    /// Everybody on the list, alive or not.
+    /// Everybody on the list, alive or not, but for those whose place was taken.
     pub(super) fn registrations(&self, now: Timestamp) -> Vec<Registration> {
-        let listed = self.instances.values();
+        let listed = self.instances.values().filter(|entry| entry.replaced_at.is_none());
         listed
-            .map(|Entry { instance, joined_at, seen_at, until }| Registration {
-                owner: instance.owner.clone(),
-                mode: instance.mode,
-                joined_ago: now.saturating_since(*joined_at),
-                silent_for: now.saturating_since(*seen_at),
-                is_alive: has_not_ended(*until, now),
+            .map(|entry| Registration {
+                owner: entry.instance.owner.clone(),
+                mode: entry.instance.mode,
+                joined_ago: now.saturating_since(entry.joined_at),
+                silent_for: now.saturating_since(entry.seen_at),
+                is_alive: entry.is_alive(now),
             })
             .collect()
     }
@@ -195,6 +211,17 @@ impl Membership {
         for partition in &mut self.partitions {
             *partition = Partition { epoch: partition.epoch.next(), ..Partition::default() };
         }
+    }
+}
+
+impl Entry {
+    fn is_alive(&self, now: Timestamp) -> bool {
+        self.replaced_at.is_none() && has_not_ended(self.until, now)
+    }
+
+    /// Whose place was taken stays for a while, to be told so should it wake up.
+    fn is_remembered(&self, now: Timestamp) -> bool {
+        self.is_alive(now) || self.replaced_at.is_some_and(|at| now < at.saturating_add(LONGEST_LEASE))
     }
 }
 

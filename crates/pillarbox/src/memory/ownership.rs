@@ -121,9 +121,7 @@ impl Table {
         if self.mode() != instance.mode {
             self.switch_to(instance.mode);
         }
-        if instance.is_named {
-            self.current.insert(instance.owner.name().to_owned(), instance.owner.clone());
-        }
+        self.membership.replace(instance, now);
         self.membership.register(instance, now);
         let highest = self.last_seq();
         Ok(self.membership.inherit(instance, highest, now))
@@ -149,9 +147,13 @@ impl Table {
         }
     }
 
+    fn is_replaced(&self, instance: &Instance, now: Timestamp) -> bool {
+        instance.is_named && !self.membership.is_current(&instance.owner, now)
+    }
+
     fn beat(&mut self, instance: &Instance, floors: &[Floor], now: Timestamp) -> Result<Pulse, StoreError> {
         check_lease(instance.live_for)?;
-        if !self.is_current(&instance.owner) {
+        if self.is_replaced(instance, now) {
             return Ok(Pulse { is_replaced: true, ..Pulse::default() });
         }
         self.check_mode(instance.mode)?;
@@ -173,7 +175,7 @@ impl Table {
     ) -> Result<Vec<Holding>, StoreError> {
         check_lease(instance.live_for)?;
         self.check_mode(Mode::Ownership)?;
-        if !self.is_current(&instance.owner) {
+        if self.is_replaced(instance, now) {
             return Ok(Vec::new());
         }
         let highest = self.last_seq();

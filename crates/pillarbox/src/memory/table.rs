@@ -18,8 +18,6 @@ pub(super) struct Table {
     by_id: BTreeMap<String, i64>,
     by_aggregate: BTreeMap<String, BTreeSet<i64>>,
     pub(super) indexes: Indexes,
-    /// The incarnation that resumed or joined last under each name that an operator set.
-    pub(super) current: BTreeMap<String, Owner>,
     /// The first number of every transaction that is open and has one.
     open: BTreeSet<i64>,
     #[cfg(pillarbox_mutant)]
@@ -224,11 +222,6 @@ impl Table {
                 row.available_at = row.due_at;
             });
         }
-        self.current.insert(owner.name().to_owned(), owner.clone());
         held.len() as u64
-    }
-
-    pub(super) fn is_current(&self, owner: &Owner) -> bool {
-        self.current.get(owner.name()).is_none_or(|current| current == owner)
     }
 }

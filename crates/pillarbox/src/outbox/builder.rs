@@ -15,7 +15,7 @@ use crate::registry::{AlreadyRegistered, Listeners, Registry, Target};
 use crate::retry::{Retry, RetryError, RetryPolicy};
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
-use crate::store::{DoneRows, Mode, Owner, Ownership};
+use crate::store::{DoneRows, Mode, Owner};
 use crate::tx::AfterCommitHook;
 use crate::{AggregateType, EventType, Listener, Sink};
 
@@ -53,11 +53,7 @@ pub struct OutboxBuilder<S: Store> {
     metrics: Arc<dyn MetricsExporter>,
     hook: Option<Arc<dyn AfterCommitHook>>,
     runtime: Option<Runtime>,
-    owners: Option<AsOwners<S>>,
 }
-
-/// Sees a store as one whose partitions can be owned.
-type AsOwners<S> = fn(Arc<S>) -> Arc<dyn Ownership>;
 
 impl<S: Store> OutboxBuilder<S> {
     pub(super) fn new(store: S) -> Self {
@@ -74,7 +70,6 @@ impl<S: Store> OutboxBuilder<S> {
             metrics: Arc::new(NoMetrics),
             hook: None,
             runtime: None,
-            owners: None,
         }
     }
 
@@ -272,6 +267,57 @@ impl<S: Store> OutboxBuilder<S> {
         self
     }
 
+    /// How work is taken; default [`Mode::Claims`], or [`Mode::Ownership`] if it is [ordered](Self::ordered).
+    ///
+    /// All instances on one table take work in the same mode: who comes with the other one while any of them is alive
+    /// is [refused](crate::Outbox::stopped), with their names; while none is, the mode of the table changes. With [`Mode::Ownership`] nothing is delivered from memory: a commit wakes
+    /// the owner of the partition, who reads.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.config.mode = Some(mode);
+        self
+    }
+
+    /// Deliver the events of one key one after the other, in the order in which they were committed; different keys do
+    /// not wait for each other. It brings [`Mode::Ownership`] with it.
+    pub fn ordered(mut self) -> Self {
+        self.config.is_ordered = true;
+        self
+    }
+
+    /// Whether events wait for one of their key that failed and is to be tried again; default true. If not, they pass
+    /// it.
+    pub fn stop_on_first_failure(mut self, stop: bool) -> Self {
+        self.config.stop_on_first_failure = stop;
+        self
+    }
+
+    /// What a dead event means for those of its key that follow it; default [`DeadHead::Release`].
+    pub fn on_dead_head(mut self, policy: DeadHead) -> Self {
+        self.config.dead_head = policy;
+        self
+    }
+
+    /// How often this instance says that it is alive, whatever its mode; default 5 s.
+    pub fn heartbeat_every(mut self, interval: Duration) -> Self {
+        self.config.heartbeat_every = interval;
+        self
+    }
+
+    /// After which silence an instance counts as dead; default 30 s, at most an hour. Then others take its partitions, and
+    /// it does not keep the mode of the table from being changed any more. It must be at least twice the heartbeat's
+    /// interval, and with [`Mode::Ownership`] the margin more.
+    pub fn silent_after(mut self, silence: Duration) -> Self {
+        self.config.silent_after = silence;
+        self
+    }
+
+    /// How often an instance gives up partitions that are not in its share; default 10 s. Free ones are taken at each
+    /// heartbeat.
+    pub fn rebalance_every(mut self, interval: Duration) -> Self {
+        self.config.rebalance_every = interval;
+        self
+    }
+
     /// Deliver from the table only, never from memory.
     pub fn poller_only(mut self) -> Self {
         self.topology = Topology::PollerOnly;
@@ -346,7 +392,6 @@ impl<S: Store> OutboxBuilder<S> {
         let is_owned =
             self.config.mode() == Mode::Ownership && !matches!(self.topology, Topology::WriterOnly);
         let parts = Parts {
-            owners: self.owners.map(|owners| owners(store.clone())),
             tenure: is_owned.then(|| Arc::new(Tenure::new(runtime.clone()))),
             mailbox: is_owned.then(Mailbox::new),
             store,
@@ -362,60 +407,6 @@ impl<S: Store> OutboxBuilder<S> {
             runtime,
         };
         Ok(parts.assemble(self.topology, self.hook))
-    }
-}
-
-impl<S: Store + Ownership> OutboxBuilder<S> {
-    /// How work is taken; default [`Mode::Claims`], or [`Mode::Ownership`] if it is [ordered](Self::ordered).
-    ///
-    /// All instances on one table take work in the same mode: who comes with the other one while any of them is alive
-    /// is [refused](crate::Outbox::stopped). With [`Mode::Ownership`] nothing is delivered from memory: a commit wakes
-    /// the owner of the partition, who reads.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.config.mode = Some(mode);
-        self.owners = Some(|store| store);
-        self
-    }
-
-    /// Deliver the events of one key one after the other, in the order in which they were committed; different keys do
-    /// not wait for each other. It brings [`Mode::Ownership`] with it.
-    pub fn ordered(mut self) -> Self {
-        self.config.is_ordered = true;
-        self.owners = Some(|store| store);
-        self
-    }
-
-    /// Whether events wait for one of their key that failed and is to be tried again; default true. If not, they pass
-    /// it.
-    pub fn stop_on_first_failure(mut self, stop: bool) -> Self {
-        self.config.stop_on_first_failure = stop;
-        self
-    }
-
-    /// What a dead event means for those of its key that follow it; default [`DeadHead::Release`].
-    pub fn on_dead_head(mut self, policy: DeadHead) -> Self {
-        self.config.dead_head = policy;
-        self
-    }
-
-    /// How often this instance says that it is alive; default 5 s.
-    pub fn heartbeat_every(mut self, interval: Duration) -> Self {
-        self.config.heartbeat_every = interval;
-        self
-    }
-
-    /// After which silence an instance counts as dead, and others take its partitions; default 30 s, at most an hour.
-    /// It must be at least twice the heartbeat's interval and the margin.
-    pub fn silent_after(mut self, silence: Duration) -> Self {
-        self.config.silent_after = silence;
-        self
-    }
-
-    /// How often an instance gives up partitions that are not in its share; default 10 s. Free ones are taken at each
-    /// heartbeat.
-    pub fn rebalance_every(mut self, interval: Duration) -> Self {
-        self.config.rebalance_every = interval;
-        self
     }
 }
 

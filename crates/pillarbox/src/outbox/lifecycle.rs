@@ -181,8 +181,14 @@ async fn drain(dispatcher: Arc<Dispatcher>) {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shutdown.drain();
+        // Who owns partitions gives them back first, and leaves then; who claims rows stays until nothing runs any more.
+        let member = self.member.get_mut().take().filter(|_| self.tenure.is_none());
         if let Some(dispatcher) = self.dispatcher.take().filter(|_| !self.shutdown.is_over()) {
-            self.runtime.spawner.spawn("drain", Box::pin(drain(dispatcher)));
+            let drained = async move {
+                drain(dispatcher).await;
+                drop(member);
+            };
+            self.runtime.spawner.spawn("drain", Box::pin(drained));
         }
     }
 }

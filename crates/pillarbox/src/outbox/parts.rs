@@ -24,7 +24,7 @@ use crate::retry::RetryPolicy;
 use crate::runtime::{BoxFuture, Runtime};
 use crate::settler::{Settler, SettlerHandle};
 use crate::shutdown::Shutdown;
-use crate::store::{Instance, Owner, Ownership, Token};
+use crate::store::{Instance, Owner, Token};
 use crate::tx::{AfterCommit, AfterCommitHook, Owned};
 
 /// Which tasks run behind an outbox.
@@ -48,9 +48,7 @@ pub(super) struct Parts<S: Store> {
     pub(super) in_flight: Arc<InFlight>,
     pub(super) shutdown: Arc<Shutdown>,
     pub(super) wake: Arc<Wake>,
-    /// The store as one whose partitions are owned.
-    pub(super) owners: Option<Arc<dyn Ownership>>,
-    /// Present if they are.
+    /// Present if partitions are owned.
     pub(super) tenure: Option<Arc<Tenure>>,
     /// Where the reader is told something; taken when it is started.
     pub(super) mailbox: Option<(Mailbox, mpsc::UnboundedReceiver<Message>)>,
@@ -64,7 +62,9 @@ impl<S: Store> Parts<S> {
         hook: Option<Arc<dyn AfterCommitHook>>,
     ) -> Outbox<S> {
         let (alive, tasks) = mpsc::channel(1);
-        let settler = (!matches!(topology, Topology::WriterOnly)).then(|| self.start_settler());
+        let namesake = self.config.name.is_some().then(|| self.namesake());
+        let settler =
+            (!matches!(topology, Topology::WriterOnly)).then(|| self.start_settler(namesake.clone()));
         let dispatcher = match (&topology, &settler) {
             (Topology::Full | Topology::PollerOnly, Some(settler)) => Some(self.dispatcher(settler)),
             _ => None,
@@ -83,7 +83,10 @@ impl<S: Store> Parts<S> {
         let hands = hands.filter(|_| !is_owned);
         let poller = hands.zip(settler.clone()).map(|(hands, settler)| Arc::new(self.poller(hands, settler)));
         let hints = Arc::<Hints>::default();
-        let (member, reader) = self.join(dispatcher.as_ref(), settler.as_ref(), &announcer, &hints, &alive);
+        let (member, reader) = match &settler {
+            Some(settler) => self.join(dispatcher.as_ref(), settler, namesake, &hints, &alive),
+            None => (None, None),
+        };
 
         if let Some(dispatcher) = &dispatcher {
             dispatcher.start(&alive);
@@ -126,7 +129,7 @@ impl<S: Store> Parts<S> {
         Outbox { shared: Arc::new(Shared { store: self.store, after: Arc::new(after), engine }) }
     }
 
-    fn start_settler(&self) -> SettlerHandle {
+    fn start_settler(&self, namesake: Option<Arc<Namesake>>) -> SettlerHandle {
         let settler = Settler {
             store: self.store.clone(),
             runtime: self.runtime.clone(),
@@ -136,7 +139,7 @@ impl<S: Store> Parts<S> {
             wake: self.wake.clone(),
             done: self.config.done,
             most: self.config.most_settled(),
-            namesake: self.config.name.is_some().then(|| self.namesake()),
+            namesake,
             reader: self.mailbox.as_ref().map(|(mailbox, _)| mailbox.clone()),
         };
         settler.start(self.config.outcomes())
@@ -171,19 +174,18 @@ impl<S: Store> Parts<S> {
     fn join(
         &mut self,
         dispatcher: Option<&Arc<Dispatcher>>,
-        settler: Option<&SettlerHandle>,
-        announcer: &Arc<Announcer>,
+        settler: &SettlerHandle,
+        namesake: Option<Arc<Namesake>>,
         hints: &Arc<Hints>,
         alive: &mpsc::Sender<()>,
     ) -> (Option<Member>, Option<Mailbox>) {
-        let (Some(store), Some(settler)) = (self.owners.clone(), settler) else { return (None, None) };
         let (drained, drains) = mpsc::unbounded_channel();
         let mailbox = self.mailbox.take();
         let reader = mailbox.as_ref().map(|(mailbox, _)| mailbox.clone());
         let tenure = self.tenure.clone().unwrap_or_else(|| Arc::new(Tenure::new(self.runtime.clone())));
         if let Some((mailbox, dispatcher)) = mailbox.zip(dispatcher) {
             let parts = ReaderParts {
-                store: store.clone(),
+                store: self.store.clone(),
                 runtime: self.runtime.clone(),
                 config: self.config.clone(),
                 dispatcher: dispatcher.clone(),
@@ -202,7 +204,7 @@ impl<S: Store> Parts<S> {
         let (finish, finished) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
         let membership = Membership {
-            store,
+            store: self.store.clone(),
             runtime: self.runtime.clone(),
             instance: self.instance(),
             heartbeat_every: self.config.heartbeat_every,
@@ -210,7 +212,7 @@ impl<S: Store> Parts<S> {
             tenure,
             meter: self.meter.clone(),
             shutdown: self.shutdown.clone(),
-            announcer: announcer.clone(),
+            namesake,
             dispatcher: dispatcher.cloned(),
             reader: reader.clone(),
             drained: drains,

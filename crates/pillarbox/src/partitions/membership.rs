@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Mailbox, Message, Tenure};
-use crate::announcer::Announcer;
 use crate::dispatcher::Dispatcher;
 use crate::metrics::{Meter, Share};
 use crate::mutant::mutant;
+use crate::namesake::Namesake;
 use crate::runtime::Runtime;
 use crate::shares::share_of;
 use crate::shutdown::{Shutdown, Stopped};
@@ -19,7 +19,8 @@ use crate::store::{Floor, Holding, Instance, Member, Ownership, Pulse, StoreErro
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The task that keeps an instance alive in the eyes of the others. Nothing that delivers can delay it.
+/// The task that keeps an instance alive in the eyes of the others, whatever its mode. Nothing that delivers can delay
+/// it; where rows are claimed nothing waits for it either, and it owns nothing.
 pub(crate) struct Membership {
     pub(crate) store: Arc<dyn Ownership>,
     pub(crate) runtime: Runtime,
@@ -29,7 +30,8 @@ pub(crate) struct Membership {
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) shutdown: Arc<Shutdown>,
-    pub(crate) announcer: Arc<Announcer>,
+    /// Present if the instance's name was set.
+    pub(crate) namesake: Option<Arc<Namesake>>,
     /// Whose deliveries may hang.
     pub(crate) dispatcher: Option<Arc<Dispatcher>>,
     /// The reader, if partitions are owned.
@@ -94,9 +96,12 @@ impl Membership {
     async fn join(&mut self) -> bool {
         loop {
             let began = self.runtime.clock.now();
-            match self.store.join(&self.instance).await {
+            let pause = match self.store.join(&self.instance).await {
                 Ok(holdings) => {
                     self.tenure.renew(began + self.instance.live_for);
+                    if let Some(namesake) = &self.namesake {
+                        namesake.joined();
+                    }
                     holdings.into_iter().for_each(|holding| self.begin(holding));
                     return true;
                 }
@@ -104,12 +109,15 @@ impl Membership {
                     self.stop(Stopped::Refused(reason));
                     return false;
                 }
-                Err(error) => tracing::error!(%error, "this instance could not join; trying again"),
-            }
+                Err(error) => {
+                    tracing::error!(%error, "this instance could not join; trying again");
+                    self.pause_after(&error)
+                }
+            };
             tokio::select! {
                 biased;
                 () = self.shutdown.draining() => return false,
-                () = self.runtime.clock.sleep(PAUSE.min(self.heartbeat_every)) => {}
+                () = self.runtime.clock.sleep(pause) => {}
             }
         }
     }
@@ -141,10 +149,15 @@ impl Membership {
             Err(error) => {
                 tracing::error!(%error, "the heartbeat failed; trying again");
                 self.course.after_outage = true;
-                self.course.next_beat = self.runtime.clock.now() + PAUSE.min(self.heartbeat_every);
+                self.course.next_beat = self.runtime.clock.now() + self.pause_after(&error);
             }
         }
         self.record_share(instances);
+    }
+
+    /// How long to wait after an error. One that only an operator can mend is not repeated more often than heartbeats.
+    fn pause_after(&self, error: &StoreError) -> Duration {
+        if error.is_transient() { PAUSE.min(self.heartbeat_every) } else { self.heartbeat_every }
     }
 
     /// Tells how partitions are shared among these many instances, if that is known, and how many keys are held back:
@@ -261,17 +274,13 @@ impl Membership {
         }
         match self.store.release(&self.instance.owner, &self.course.giving_back).await {
             Ok(()) => {
-                let given_back = std::mem::take(&mut self.course.giving_back);
-                let partitions = given_back.iter().map(|floor| floor.partition).collect();
-                for Floor { partition, epoch, .. } in given_back {
+                for Floor { partition, epoch, .. } in std::mem::take(&mut self.course.giving_back) {
                     // It may have been acquired anew since it was drained.
                     if self.held.get(&partition).is_some_and(|held| held.holding.epoch == epoch) {
                         self.held.remove(&partition);
                         self.tenure.let_go(partition);
                     }
                 }
-                // Those who wait for these partitions wait for their next heartbeat, and events for nothing.
-                self.announcer.announce(partitions);
             }
             Err(error) => tracing::error!(%error, "partitions could not be given back; trying again"),
         }

@@ -120,7 +120,7 @@ pub struct Pulse {
     /// The partitions that are the caller's own, in their order: what is missing was lost. The floors are those that
     /// are stored.
     pub held: Vec<Holding>,
-    /// A younger incarnation of the name has joined: this one is no member, owns nothing, and never will again.
+    /// A younger incarnation of the name has joined: this one is no member, and owns nothing.
     pub is_replaced: bool,
 }
 
@@ -175,9 +175,17 @@ pub struct Blocked {
     pub parked_for: Option<String>,
 }
 
-/// Owning partitions, and reading from those that are owned.
+/// Taking part, in either mode; owning partitions, and reading from those that are owned.
 ///
 /// # Contract
+/// Who takes part:
+/// - A member counts as alive until `live_for` has passed since it was last heard of, or until it leaves. Only members of
+///   one mode are alive at a time.
+/// - A named instance that joins takes the place of earlier incarnations of its name. Each of them is told so when it beats
+///   or asks, even if the younger has left or died by then, until it leaves itself or
+///   [`LONGEST_LEASE`](super::LONGEST_LEASE) has passed; a census does not list it. After that it is an instance like any
+///   other: nothing is left that was its own.
+///
 /// Who owns:
 /// - All times are the database's. At one moment of its clock a partition has at most one owner whose lease has not
 ///   ended, and every owner has a higher epoch than those before.

@@ -157,6 +157,17 @@ async fn silence_shorter_than_two_heartbeats_is_refused() {
     assert!(Stage::set().outbox().ordered().delivery_timeout(2 * HOUR).start().is_ok());
 }
 
+/// O4: where rows are claimed a silence is checked as well; what outcomes need is in the leases of the rows.
+#[tokio::test(start_paused = true)]
+async fn silence_is_checked_where_rows_are_claimed() {
+    refused(
+        |outbox| outbox.silent_after(9 * SECOND),
+        "`silent_after` is 9s: it must be at least twice `heartbeat_every`, 10s, or one late heartbeat counts as death",
+    );
+    refused(|outbox| outbox.silent_after(HOUR + SECOND), "`silent_after` is 3601s: at most 3600s");
+    assert!(Stage::set().outbox().margin(60 * SECOND).start().is_ok());
+}
+
 /// A handler that takes nothing.
 struct Idle;
 

@@ -12,6 +12,7 @@ mod hinting;
 mod hot_path;
 mod intercepting;
 mod logs;
+mod members;
 mod metrics;
 mod namesakes;
 mod operating;

@@ -63,8 +63,8 @@ impl MySqlStore {
         acquired.await?.map_err(|refusal| refusal.into_error(&self.inner.line.place))
     }
 
-    /// Does something about an instance in one transaction. Rows are locked in one order: what is stored about the mode
-    /// and the name, then the instance, then partitions in the order of their numbers.
+    /// Does something about an instance in one transaction. Rows are locked in one order: the mode, then the instance,
+    /// then partitions in the order of their numbers.
     async fn change_membership<T, W>(
         &self,
         instance: &Instance,
@@ -80,7 +80,7 @@ impl MySqlStore {
         let (inner, instance) = (Arc::clone(&self.inner), Arc::new(instance.clone()));
         let work = Arc::new(work);
         self.run_together(
-            |inner| &inner.hot,
+            |inner| &inner.beating,
             move |connection| {
                 let (inner, instance, work) = (Arc::clone(&inner), Arc::clone(&instance), Arc::clone(&work));
                 Box::pin(async move { work(&inner, connection, &instance).await })
@@ -96,7 +96,7 @@ impl MySqlStore {
         let (told, owner, give_back) =
             (Value::Array(told).to_string(), owner.clone(), self.inner.statements.give_back.clone());
         self.run(
-            |inner| &inner.hot,
+            |inner| &inner.beating,
             move |connection| {
                 let query = sqlx::query(give_back.clone()).bind(told.clone());
                 let query = query.bind(owner.name().to_owned()).bind(incarnation(&owner));
@@ -109,7 +109,7 @@ impl MySqlStore {
     pub(crate) async fn strike_off(&self, owner: &Owner) -> Result<(), StoreError> {
         let (owner, leave) = (owner.clone(), self.inner.statements.leave.clone());
         self.run(
-            |inner| &inner.hot,
+            |inner| &inner.beating,
             move |connection| {
                 let query =
                     sqlx::query(leave.clone()).bind(owner.name().to_owned()).bind(incarnation(&owner));
@@ -123,41 +123,29 @@ impl MySqlStore {
 /// What is done about an instance, and what it answers.
 type Work<'c, T> = pillarbox::BoxFuture<'c, Result<Result<T, Refusal>, sqlx::Error>>;
 
-/// What is stored about the mode and about the name of an instance.
-struct State {
-    mode: Stored,
-    current: Option<String>,
+/// Why an instance of `needed` may not go on, if the mode that is stored is another. It stays locked, by the statement that
+/// says how.
+async fn mode_refusal(
+    connection: &mut MySqlConnection,
+    statement: &sqlx::SqlStr,
+    needed: Mode,
+) -> Result<Option<Refusal>, sqlx::Error> {
+    let stored: Option<String> = sqlx::query_scalar(statement.clone()).fetch_optional(connection).await?;
+    let stored = Stored::read(stored.as_deref())?;
+    Ok((stored != Stored::Is(needed)).then_some(Refusal::OtherMode { stored, needed }))
 }
 
-impl State {
-    /// Reads and locks it, by the statement that says how.
-    async fn lock(
-        connection: &mut MySqlConnection,
-        statement: &sqlx::SqlStr,
-        owner: &Owner,
-    ) -> Result<Self, sqlx::Error> {
-        let rows = sqlx::query(statement.clone()).bind(owner.name().to_owned()).fetch_all(connection).await?;
-        let mut mode = None;
-        let mut current = None;
-        for row in &rows {
-            let (name, value): (String, String) = (row.try_get("name")?, row.try_get("value")?);
-            if name == "mode" {
-                mode = Some(value);
-            } else {
-                current = Some(value);
-            }
-        }
-        Ok(Self { mode: Stored::read(mode.as_deref())?, current })
+/// Whether another incarnation has taken the place of this instance.
+async fn is_replaced(
+    connection: &mut MySqlConnection,
+    statements: &Statements,
+    Instance { owner, is_named, .. }: &Instance,
+) -> Result<bool, sqlx::Error> {
+    if !is_named {
+        return Ok(false);
     }
-
-    /// Whether no other incarnation has taken the place of this one.
-    fn is_current(&self, owner: &Owner) -> bool {
-        self.current.as_ref().is_none_or(|current| *current == owner.to_string())
-    }
-
-    fn refusal(&self, needed: Mode) -> Option<Refusal> {
-        (self.mode != Stored::Is(needed)).then_some(Refusal::OtherMode { stored: self.mode, needed })
-    }
+    let current = sqlx::query_scalar(statements.current.clone()).bind(owner.name()).bind(incarnation(owner));
+    current.fetch_one(connection).await.map(|is_current: bool| !is_current)
 }
 
 fn join<'c>(
@@ -168,13 +156,13 @@ fn join<'c>(
     Box::pin(async move {
         let Inner { statements, .. } = inner;
         let Instance { owner, is_named, mode, .. } = instance;
-        let state = State::lock(connection, &statements.state_to_change, owner).await?;
+        let refusal = mode_refusal(connection, &statements.state_to_change, *mode).await?;
         let replaced = is_named.then(|| owner.name());
         let names = mode::others_alive(connection, statements, *mode, replaced).await?;
         if !names.is_empty() {
             return Ok(Err(Refusal::OthersAlive { names, needed: *mode }));
         }
-        if let Some(refusal) = state.refusal(*mode) {
+        if let Some(refusal) = refusal {
             return Ok(Err(refusal));
         }
         if *mode == Mode::Ownership
@@ -183,11 +171,10 @@ fn join<'c>(
             return Ok(Err(Refusal::Increment(increment)));
         }
         if *is_named {
-            let set_current = sqlx::query(statements.set_current.clone()).bind(owner.name());
-            set_current.bind(owner.to_string()).bind(owner.to_string()).execute(&mut *connection).await?;
+            let replace = sqlx::query(statements.replace.clone()).bind(owner.name()).bind(incarnation(owner));
+            replace.execute(&mut *connection).await?;
         }
-        let strike_off = sqlx::query(statements.strike_off.clone()).bind(replaced).bind(incarnation(owner));
-        strike_off.execute(&mut *connection).await?;
+        sqlx::query(statements.strike_off.clone()).execute(&mut *connection).await?;
         register(connection, statements, instance).await?;
         let left = left_to(connection, statements, instance).await?;
         let partitions = lock(connection, statements, &left).await?;
@@ -203,11 +190,11 @@ async fn beat(
 ) -> Result<Result<Pulse, Refusal>, sqlx::Error> {
     let Inner { statements, .. } = inner;
     let Instance { owner, mode, .. } = instance;
-    let state = State::lock(connection, &statements.state, owner).await?;
-    if !state.is_current(owner) {
+    let refusal = mode_refusal(connection, &statements.state, *mode).await?;
+    if is_replaced(connection, statements, instance).await? {
         return Ok(Ok(Pulse { is_replaced: true, ..Pulse::default() }));
     }
-    if let Some(refusal) = state.refusal(*mode) {
+    if let Some(refusal) = refusal {
         return Ok(Err(refusal));
     }
     register(connection, statements, instance).await?;
@@ -233,11 +220,10 @@ async fn acquire(
     wanted: &BTreeSet<u8>,
 ) -> Result<Result<Vec<Holding>, Refusal>, sqlx::Error> {
     let Inner { statements, .. } = inner;
-    let state = State::lock(connection, &statements.state, &instance.owner).await?;
-    if let Some(refusal) = state.refusal(Mode::Ownership) {
+    if let Some(refusal) = mode_refusal(connection, &statements.state, Mode::Ownership).await? {
         return Ok(Err(refusal));
     }
-    if !state.is_current(&instance.owner) {
+    if is_replaced(connection, statements, instance).await? {
         return Ok(Ok(Vec::new()));
     }
     let mut to_be_had = lock(connection, statements, wanted).await?;

@@ -103,7 +103,7 @@ impl MySqlOptions {
     }
 
     /// The most connections for transactions of [`begin`](pillarbox::store::TxStore::begin), and as many again for
-    /// statements of yours on [`pool`](MySqlStore::pool), beside up to four of the store's own; at least 1. They are
+    /// statements of yours on [`pool`](MySqlStore::pool), beside up to five of the store's own; at least 1. They are
     /// opened when they are needed.
     ///
     /// Only with a URL: a pool has its own limit.
@@ -171,6 +171,7 @@ impl MySqlOptions {
             taking,
             settling: Lane::impatient(),
             hot: Lane::new(),
+            beating: Lane::new(),
             operating: Lane::new(),
         };
         let store = MySqlStore { inner: Arc::new(inner) };

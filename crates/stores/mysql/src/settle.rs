@@ -12,6 +12,7 @@ use pillarbox::store::{
     Batch, DELAYED, DoneRows, EventStore, Found, Lease, Outcome, Owner, REPLAYED, Settlement, StoreError,
     Take, Taken, Token,
 };
+use pillarbox_sql::members::incarnation;
 use pillarbox_sql::{check_lease, micros, refusal};
 use serde_json::json;
 use sqlx::mysql::MySqlConnection;
@@ -99,17 +100,17 @@ impl EventStore for MySqlStore {
     }
 
     fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let (current, name) = (self.inner.statements.current.clone(), owner.name().to_owned());
+        let (current, owner) = (self.inner.statements.current.clone(), owner.clone());
         Box::pin(async move {
-            let current = self.run(
+            self.run(
                 |inner| &inner.settling,
                 move |connection| {
-                    let query = sqlx::query_scalar(current.clone()).bind(name.clone());
-                    Box::pin(async move { query.fetch_optional(connection).await })
+                    let query = sqlx::query_scalar(current.clone()).bind(owner.name().to_owned());
+                    let query = query.bind(incarnation(&owner));
+                    Box::pin(async move { query.fetch_one(connection).await })
                 },
-            );
-            let current: Option<String> = current.await?;
-            Ok(current.is_none_or(|current| current == owner.to_string()))
+            )
+            .await
         })
     }
 }
@@ -198,18 +199,13 @@ fn bind_owner<'q>(query: MySqlQuery<'q>, owner: &Owner) -> MySqlQuery<'q> {
     query.bind(current.clone()).bind(current).bind(name.clone()).bind(name)
 }
 
-/// Makes `owner` the current incarnation of its name, and ends the leases with these numbers that are still held
-/// by earlier ones.
+/// Ends the leases with these numbers that are still held by earlier incarnations of `owner`'s name.
 async fn succeed(
     connection: &mut MySqlConnection,
     statements: &Statements,
     owner: &Owner,
     held: &[i64],
 ) -> Result<u64, sqlx::Error> {
-    let current = owner.to_string();
-    let set_current = sqlx::query(statements.set_current.clone());
-    let set_current = set_current.bind(owner.name().to_owned()).bind(current.clone()).bind(current);
-    set_current.execute(&mut *connection).await?;
     let mut resumed = 0;
     for numbers in held.chunks(MOST_LISTED) {
         // Whoever has locked the others is stopped in the middle of a step; their leases end by themselves.

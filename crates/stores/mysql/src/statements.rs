@@ -71,7 +71,7 @@ statements! {
     dead: SqlStr = "settle/dead.sql",
     release: SqlStr = "settle/release.sql",
     current: SqlStr = "settle/current.sql",
-    set_current: SqlStr = "settle/set_current.sql",
+    replace: SqlStr = "membership/replace.sql",
     held_before: SqlStr = "settle/held_before.sql",
     resume: Listed = "settle/resume.sql",
     owned_done: SqlStr = "settle/owned/done.sql",

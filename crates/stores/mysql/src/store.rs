@@ -18,7 +18,7 @@ use crate::tx::{Inserts, Sessions};
 
 /// An outbox in a MySQL or MariaDB database. Clones are handles to one store.
 ///
-/// It keeps up to four connections of its own: one that takes or fetches, one that settles, one that reads back and
+/// It keeps up to five connections of its own: one that takes or fetches, one that settles, one that reads back, one that
 /// beats, one for operators. Beside them there are two pools if it is made from a URL, one for transactions of
 /// [`begin`](pillarbox::store::TxStore::begin) and one for statements of yours ([`pool`](Self::pool)), and else the pool
 /// that it was given. Connections are opened when they are needed; all need a tokio runtime.
@@ -44,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) taking: Lane,
     pub(crate) settling: Lane,
     pub(crate) hot: Lane,
+    pub(crate) beating: Lane,
     pub(crate) operating: Lane,
 }
 
@@ -135,6 +136,7 @@ impl MySqlStore {
             inner.taking.close(),
             inner.settling.close(),
             inner.hot.close(),
+            inner.beating.close(),
             inner.operating.close()
         );
         if let Sessions::Ours { pool, .. } = &inner.sessions {

@@ -55,7 +55,7 @@ impl PostgresStore {
             |inner| &inner.beating,
             move |inner| {
                 let query = of_instance(inner.query(&inner.statements.beat), &asking);
-                told.bind(query.bind(asking.mode.to_string()))
+                told.bind(query.bind(asking.mode.to_string())).bind(asking.is_named)
             },
         );
         let answer = answer.await?;
@@ -77,7 +77,11 @@ impl PostgresStore {
         let wanted: Vec<i16> = wanted.iter().copied().map(i16::from).collect();
         let given = self.rows(
             |inner| &inner.beating,
-            move |inner| of_instance(inner.query(&inner.statements.acquire), &asking).bind(&wanted),
+            move |inner| {
+                of_instance(inner.query(&inner.statements.acquire), &asking)
+                    .bind(&wanted)
+                    .bind(asking.is_named)
+            },
         );
         let given = given.await?;
         if let Some(first) = given.first() {
@@ -124,10 +128,9 @@ async fn enter(
     let Instance { owner, is_named, mode, .. } = instance;
     let statements = &inner.statements;
     if *is_named {
-        of_owner(inner.query(&statements.become_current), owner).execute(&mut *connection).await?;
+        of_owner(inner.query(&statements.replace), owner).execute(&mut *connection).await?;
     }
-    let strike_off = of_owner(inner.query(&statements.strike_off_ended), owner).bind(is_named);
-    strike_off.execute(&mut *connection).await?;
+    inner.query(&statements.strike_off_ended).execute(&mut *connection).await?;
     let register = of_instance(inner.query(&statements.register), instance).bind(mode.to_string());
     register.execute(&mut *connection).await?;
     let inherit = of_instance(inner.query(&statements.inherit), instance).bind(is_named);

@@ -10,7 +10,7 @@ use pillarbox::BoxFuture;
 use pillarbox::store::{
     Batch, DoneRows, EventStore, Found, Lease, Owner, Settlement, StoreError, Take, Token,
 };
-use pillarbox_sql::{check_lease, micros};
+use pillarbox_sql::{check_lease, members, micros};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -76,8 +76,7 @@ impl EventStore for PostgresStore {
                     let query = inner
                         .query(&inner.statements.resume)
                         .bind(owner.to_string())
-                        .bind(format!("{}/", owner.name()))
-                        .bind(owner.name());
+                        .bind(format!("{}/", owner.name()));
                     Box::pin(query.execute(connection))
                 },
             );
@@ -86,17 +85,17 @@ impl EventStore for PostgresStore {
     }
 
     fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let (inner, name) = (Arc::clone(&self.inner), owner.name().to_owned());
+        let (inner, name, incarnation) =
+            (Arc::clone(&self.inner), owner.name().to_owned(), members::incarnation(owner));
         Box::pin(async move {
             let row = self.run(
                 |inner| &inner.settling,
                 move |connection| {
-                    Box::pin(inner.query(&inner.statements.current).bind(&name).fetch_optional(connection))
+                    let current = inner.query(&inner.statements.current).bind(&name).bind(&incarnation);
+                    Box::pin(current.fetch_one(connection))
                 },
             );
-            let current = row.await?.map(|row| row.try_get::<String, _>("value")).transpose();
-            let current = current.map_err(|error| self.inner.line.place.store(error))?;
-            Ok(current.is_none_or(|current| current == owner.to_string()))
+            self.read(row.await?.try_get("is_current"))
         })
     }
 }

@@ -73,7 +73,7 @@ statements! {
     index_claims = "mode/index_claims.sql",
     index_ownership = "mode/index_ownership.sql",
     set_mode = "mode/set.sql",
-    become_current = "membership/current.sql",
+    replace = "membership/replace.sql",
     strike_off_ended = "membership/strike_off_ended.sql",
     register = "membership/register.sql",
     inherit = "membership/inherit.sql",

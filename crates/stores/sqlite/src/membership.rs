@@ -107,8 +107,7 @@ impl Caller {
             return Ok(Err(refused));
         }
         if self.is_named {
-            let set_current = sqlx::query(statements.set_current.clone()).bind(self.owner.name());
-            set_current.bind(self.owner.to_string()).execute(&mut *connection).await?;
+            of_owner(&statements.replace, &self.owner).execute(&mut *connection).await?;
         }
         self.register(connection, statements).await?;
         match self.mode {
@@ -170,20 +169,20 @@ impl Caller {
         connection: &mut SqliteConnection,
         statements: &Statements,
     ) -> Result<Standing, sqlx::Error> {
-        let standing = sqlx::query_as(statements.standing.clone()).bind(self.owner.name());
-        let (mode, current): (Option<String>, Option<String>) = standing.fetch_one(connection).await?;
-        let is_replaced = current.is_some_and(|current| current != self.owner.to_string());
-        Ok(Standing { mode: members::mode(mode.as_deref()), is_replaced })
+        let mode = mode::stored(connection, statements).await?;
+        let current = sqlx::query_scalar(statements.current.clone()).bind(self.owner.name());
+        let current = current.bind(members::incarnation(&self.owner)).fetch_one(connection);
+        let is_replaced = self.is_named && !current.await?;
+        Ok(Standing { mode, is_replaced })
     }
 
-    /// Makes the instance a member, and strikes off those whose time has ended and those that it takes the place of.
+    /// Makes the instance a member, and strikes off those whose time has ended.
     async fn register(
         &self,
         connection: &mut SqliteConnection,
         statements: &Statements,
     ) -> Result<(), sqlx::Error> {
-        let strike_off = of_owner(&statements.strike_off, &self.owner).bind(self.is_named);
-        strike_off.execute(&mut *connection).await?;
+        sqlx::query(statements.strike_off.clone()).execute(&mut *connection).await?;
         let register = of_owner(&statements.register, &self.owner);
         register.bind(self.mode.to_string()).bind(self.live_for).execute(connection).await?;
         Ok(())

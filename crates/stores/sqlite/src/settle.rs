@@ -9,6 +9,7 @@ use pillarbox::store::{
     Batch, DELAYED, DoneRows, EventStore, Found, Lease, Mode, Outcome, Owner, REPLAYED, Settlement,
     StoreError, Take, Token, cut_error,
 };
+use pillarbox_sql::members::incarnation;
 use pillarbox_sql::{check_lease, micros, refusal};
 use serde_json::{Value, json};
 use sqlx::SqlStr;
@@ -89,28 +90,22 @@ impl EventStore for SqliteStore {
                 // Leases of takes mean nothing here.
                 Mode::Ownership => Vec::new(),
             };
-            let Statements { set_current, resume, .. } = &self.inner.statements;
-            let set_current =
-                sqlx::query(set_current.clone()).bind(owner.name().to_owned()).bind(current.clone());
-            let resume = sqlx::query(resume.clone()).bind(current).bind(name).bind(json_array(&held));
-            let resumed = self.write(move |connection| {
-                Box::pin(async move {
-                    set_current.execute(&mut *connection).await?;
-                    resume.execute(connection).await
-                })
-            });
+            if held.is_empty() {
+                return Ok(0);
+            }
+            let resume = sqlx::query(self.inner.statements.resume.clone());
+            let resume = resume.bind(current).bind(name).bind(json_array(&held));
+            let resumed =
+                self.write(move |connection| Box::pin(async move { resume.execute(connection).await }));
             Ok(resumed.await?.rows_affected())
         })
     }
 
     fn is_current<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<bool, StoreError>> {
         Box::pin(async move {
-            let query =
-                sqlx::query_scalar(self.inner.statements.current.clone()).bind(owner.name().to_owned());
-            let current: Option<String> = self
-                .read(move |connection| Box::pin(async move { query.fetch_optional(connection).await }))
-                .await?;
-            Ok(current.is_none_or(|current| current == owner.to_string()))
+            let query = sqlx::query_scalar(self.inner.statements.current.clone());
+            let query = query.bind(owner.name().to_owned()).bind(incarnation(owner));
+            self.read(move |connection| Box::pin(async move { query.fetch_one(connection).await })).await
         })
     }
 }

@@ -87,6 +87,12 @@ impl OwnershipHarness for SqliteHarness {
         sqlx::raw_sql(two_hours_on).execute(self.store.pool()).await.expect("all times are moved");
     }
 
+    async fn let_members_age(&self) {
+        let older = "UPDATE outbox_instance
+            SET joined_at = joined_at - 7200000000, seen_at = seen_at - 7200000000";
+        sqlx::raw_sql(older).execute(self.store.pool()).await.expect("all times are moved");
+    }
+
     /// A file has one writer at a time.
     async fn open_beside(&self) -> Option<Transaction<'static, Sqlite>> {
         None

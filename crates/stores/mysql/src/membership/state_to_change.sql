@@ -1,5 +1,4 @@
-SELECT name, value
+SELECT value
 FROM outbox_meta FORCE INDEX (PRIMARY)
-WHERE name IN ('mode', CONCAT('instance/', ?))
-ORDER BY name
+WHERE name = 'mode'
 FOR UPDATE

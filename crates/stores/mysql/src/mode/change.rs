@@ -31,7 +31,7 @@ const OF_OWNERSHIP: &[(&str, &str)] = &[
 enum Changed {
     Now,
     Refused(Refusal),
-    /// The user may not change indexes.
+    /// The user may change neither the mode nor indexes.
     Denied(sqlx::Error),
     Elsewhere,
 }
@@ -99,9 +99,12 @@ async fn change(
     {
         return Ok(Changed::Refused(Refusal::Increment(increment)));
     }
-    let before = match announce(inner, connection, mode, replaced).await? {
-        Ok(before) => before,
-        Err(refusal) => return Ok(Changed::Refused(refusal)),
+    let before = match announce(inner, connection, mode, replaced).await {
+        Ok(Ok(before)) => before,
+        Ok(Err(refusal)) => return Ok(Changed::Refused(refusal)),
+        // What was begun ends with the connection, which is used for nothing else.
+        Err(error) if fault::is_denied(&error) => return Ok(Changed::Denied(error)),
+        Err(error) => return Err(error),
     };
     if let Err(error) = arrange_indexes(inner, connection, mode).await {
         if matches!(before, Stored::Is(_)) {
@@ -127,9 +130,8 @@ async fn announce(
 ) -> Result<Result<Stored, Refusal>, sqlx::Error> {
     let statements = &inner.statements;
     connection.execute(BEGIN).await?;
-    let state =
-        sqlx::query(statements.state_to_change.clone()).bind("").fetch_optional(&mut *connection).await?;
-    let before = state.map(|row| row.try_get::<String, _>("value")).transpose()?;
+    let before = sqlx::query_scalar::<_, String>(statements.state_to_change.clone());
+    let before = before.fetch_optional(&mut *connection).await?;
     let before = Stored::read(before.as_deref())?;
     let is_so = before == Stored::Is(mode);
     let names = if is_so { Vec::new() } else { others_alive(connection, statements, mode, replaced).await? };

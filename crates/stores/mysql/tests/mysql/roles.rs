@@ -83,15 +83,17 @@ pub(crate) async fn writer_only_writes(stage: &MySqlStage) {
     writer.leave(stage).await;
 }
 
-/// S8: a relay takes, renews, settles in every way, reads back, resumes and purges; it writes no event.
+/// S8: a relay joins, beats, takes, renews, settles in every way, reads back, resumes and purges; it writes no event.
 pub(crate) async fn relay_only_delivers(stage: &MySqlStage) {
     let relay = Role::new(stage, "relay").await;
     let store = &relay.store;
     let events: Vec<_> = (0..6).map(|n| order_placed(&format!("order-{n}"))).collect();
     write(stage, &events).await;
 
-    store.resume(&Owner::new("relay", 2)).await.unwrap();
-    assert!(store.is_current(&Owner::new("relay", 2)).await.unwrap());
+    store.join(&claiming(2)).await.unwrap();
+    store.resume(&claiming(2).owner).await.unwrap();
+    assert!(store.is_current(&claiming(2).owner).await.unwrap());
+    assert_eq!(store.beat(&claiming(2), &[]).await.unwrap().members.len(), 1);
     let taken = store.take(pillarbox::store::Take { sweep: true, ..take(6) }).await.unwrap().events;
     let leases: Vec<_> = taken.iter().map(|taken| taken.lease).collect();
     assert!(store.renew(&leases, LONG).await.unwrap().is_empty());
@@ -113,6 +115,7 @@ pub(crate) async fn relay_only_delivers(stage: &MySqlStage) {
 
     for sql in [
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('order-17', 'OrderPlaced', '{}')",
+        "INSERT INTO outbox_meta (name, value) VALUES ('more', '1')",
         "DELETE FROM outbox_meta",
         "ALTER TABLE outbox_event ADD COLUMN more INT",
         "DROP TABLE outbox_event",
@@ -170,8 +173,7 @@ pub(crate) async fn relay_does_not_change_the_mode(stage: &MySqlStage) {
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     let text = refused.to_string();
     assert!(text.contains("`ownership`") && text.contains("`pillarbox migrate --mode ownership`"), "{text}");
-    let claiming = Instance { mode: Mode::Claims, ..named("relay", 1) };
-    relay.store.join(&claiming).await.unwrap();
+    relay.store.join(&claiming(1)).await.unwrap();
     assert_eq!(relay.store.take(take(1)).await.unwrap().events.len(), 1);
     relay.leave(stage).await;
 }
@@ -256,17 +258,20 @@ pub(crate) async fn no_grant_is_idle(stage: &MySqlStage) {
         ("SELECT", "outbox_event"),
         ("UPDATE", "outbox_event"),
         ("DELETE", "outbox_event"),
-        ("INSERT", "outbox_meta"),
         ("UPDATE", "outbox_meta"),
         ("SELECT", "outbox_meta"),
     ] {
+        // MariaDB lets everybody lock what they may read.
+        if privilege == "UPDATE" && table == "outbox_meta" && stage.is_mariadb().await {
+            continue;
+        }
         let relay = without(stage, privilege, table).await;
         let store = &relay.store;
         let results = [
             store.take(take(1)).await.map(drop),
             store.settle(&[settlement(0)], DoneRows::Keep).await.map(drop),
             store.settle(&[settlement(1)], DoneRows::Delete).await.map(drop),
-            store.resume(&Owner::new("relay", 2)).await.map(drop),
+            store.join(&claiming(2)).await.map(drop),
             store.check().await.map(drop),
         ];
         assert_missed(privilege, table, &results);
@@ -304,6 +309,11 @@ pub(crate) async fn no_grant_of_owners_is_idle(stage: &MySqlStage) {
         settle(stage, &head, Outcome::Done).await;
         role.leave(stage).await;
     }
+}
+
+/// An incarnation of a relay that claims rows.
+fn claiming(incarnation: u64) -> Instance {
+    Instance { mode: Mode::Claims, ..named("relay", incarnation) }
 }
 
 /// A relay that was granted all but one privilege.

@@ -206,6 +206,11 @@ impl OwnershipHarness for MySqlStage {
         self.run(&format!("UPDATE outbox_event SET {moved}")).await;
     }
 
+    async fn let_members_age(&self) {
+        let older = "joined_at = joined_at - INTERVAL 2 HOUR, seen_at = seen_at - INTERVAL 2 HOUR";
+        self.run(&format!("UPDATE outbox_instance SET {older}")).await;
+    }
+
     async fn open_beside(&self) -> Option<Transaction<'static, MySql>> {
         Some(self.open().await)
     }

@@ -1,7 +1,19 @@
 WITH caller AS MATERIALIZED (
     SELECT
         coalesce((SELECT value FROM outbox_meta WHERE name = 'mode'), 'claims') AS mode,
-        coalesce((SELECT value = $1 || '/' || $2 FROM outbox_meta WHERE name = 'instance/' || $1), TRUE) AS is_current,
+        -- Unless it is named, and was replaced or has a younger incarnation beside it.
+        NOT (
+            $5
+            AND EXISTS (
+                SELECT
+                FROM outbox_instance
+                WHERE name = $1
+                    AND CASE
+                        WHEN incarnation = $2 THEN until = '-infinity'
+                        ELSE until > statement_timestamp() AND until <= statement_timestamp() + interval '1 hour'
+                    END
+            )
+        ) AS is_current,
         (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM outbox_event_seq_seq) AS highest
 ),
 -- A lease that is locked is one that an outcome is just recorded under: it is to be had when that has ended.

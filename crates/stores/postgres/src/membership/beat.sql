@@ -1,7 +1,19 @@
 WITH caller AS MATERIALIZED (
     SELECT
         coalesce((SELECT value FROM outbox_meta WHERE name = 'mode'), 'claims') AS mode,
-        coalesce((SELECT value = $1 || '/' || $2 FROM outbox_meta WHERE name = 'instance/' || $1), TRUE) AS is_current
+        -- Unless it is named, and was replaced or has a younger incarnation beside it.
+        NOT (
+            $8
+            AND EXISTS (
+                SELECT
+                FROM outbox_instance
+                WHERE name = $1
+                    AND CASE
+                        WHEN incarnation = $2 THEN until = '-infinity'
+                        ELSE until > statement_timestamp() AND until <= statement_timestamp() + interval '1 hour'
+                    END
+            )
+        ) AS is_current
 ),
 registered AS (
     INSERT INTO outbox_instance AS member (name, incarnation, mode, joined_at, seen_at, until)

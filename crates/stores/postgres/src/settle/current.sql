@@ -1,3 +1,9 @@
-SELECT value
-FROM outbox_meta
-WHERE name = 'instance/' || $1;
+SELECT NOT EXISTS (
+    SELECT
+    FROM outbox_instance
+    WHERE name = $1
+        AND CASE
+            WHEN incarnation = $2 THEN until = '-infinity'
+            ELSE until > statement_timestamp() AND until <= statement_timestamp() + interval '1 hour'
+        END
+) AS is_current;

@@ -1,8 +1,4 @@
-WITH current AS (
-    INSERT INTO outbox_meta (name, value)
-    VALUES ('instance/' || $3, $1)
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value
-), held AS (
+WITH held AS (
     SELECT seq
     FROM outbox_event
     WHERE (SELECT value FROM outbox_meta WHERE name = 'mode') IS DISTINCT FROM 'ownership'

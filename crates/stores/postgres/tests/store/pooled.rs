@@ -10,7 +10,7 @@ use pillarbox_testkit::servers::{self, Fresh, unique_name};
 use sqlx::postgres::{PgConnection, Postgres};
 use sqlx::{AssertSqlSafe, Connection, Executor, Transaction};
 
-use crate::stage::{INTO_FUTURE, write_plainly};
+use crate::stage::{INTO_FUTURE, OLDER_MEMBERS, write_plainly};
 
 /// A migrated outbox whose store sees the server only through the pooler.
 pub(crate) struct PooledStage {
@@ -102,6 +102,10 @@ impl StoreHarness for PooledStage {
 impl OwnershipHarness for PooledStage {
     async fn put_clock_back(&self) {
         self.connection().await.execute(INTO_FUTURE).await.unwrap();
+    }
+
+    async fn let_members_age(&self) {
+        self.connection().await.execute(OLDER_MEMBERS).await.unwrap();
     }
 
     async fn open_beside(&self) -> Option<Transaction<'static, Postgres>> {

@@ -122,6 +122,7 @@ pub(crate) async fn relay_can_deliver_and_not_drop(stage: &PostgresStage) {
         .start()
         .unwrap();
     desk.accept_many(2).await;
+    assert_eq!(stage.store.census().await.unwrap().alive().count(), 1, "it is a member");
     relay.close().await;
     store.announce(PartitionSet::ALL).await;
     write(stage, &[order_placed("order-3")]).await;
@@ -140,6 +141,8 @@ pub(crate) async fn relay_can_deliver_and_not_drop(stage: &PostgresStage) {
         "DROP TABLE outbox_event",
         "ALTER TABLE outbox_event DROP COLUMN handlers",
         "DELETE FROM outbox_meta",
+        "UPDATE outbox_meta SET value = '2'",
+        "INSERT INTO outbox_meta (name, value) VALUES ('a', 'b')",
     ] {
         assert_refused(&store, table(sql)).await;
     }

@@ -145,6 +145,11 @@ pub(crate) const INTO_FUTURE: &str = "
     UPDATE outbox_instance SET until = until + interval '2 hours';
     UPDATE outbox_event SET created_at = created_at + interval '2 hours', due_at = due_at + interval '2 hours'";
 
+/// Makes the list of members two hours older.
+pub(crate) const OLDER_MEMBERS: &str = "
+    UPDATE outbox_instance
+    SET joined_at = joined_at - interval '2 hours', seen_at = seen_at - interval '2 hours'";
+
 /// Writes an event as its writer would who knows of nothing but ids, types, keys and payloads.
 pub(crate) async fn write_plainly(connection: &mut PgConnection, event: &Event) {
     let insert =
@@ -157,6 +162,10 @@ pub(crate) async fn write_plainly(connection: &mut PgConnection, event: &Event) 
 impl OwnershipHarness for PostgresStage {
     async fn put_clock_back(&self) {
         self.execute(INTO_FUTURE).await;
+    }
+
+    async fn let_members_age(&self) {
+        self.execute(OLDER_MEMBERS).await;
     }
 
     async fn open_beside(&self) -> Option<Transaction<'static, Postgres>> {

@@ -172,7 +172,7 @@ pub(crate) async fn drained_event_costs_a_twentieth_of_a_statement(stage: &Postg
     assert!((1..=EVENTS / 20).contains(&used), "{used} statements for {EVENTS} events");
 }
 
-/// P5: an outbox with nothing to do sends no statement to a table between two polls.
+/// P5: an outbox with nothing to do sends no statement to a table between two polls and two heartbeats.
 pub(crate) async fn idle_outbox_reads_no_table(stage: &PostgresStage) {
     begin_to_keep();
     let outbox = Outbox::builder(PostgresStore::clone(&stage.store))

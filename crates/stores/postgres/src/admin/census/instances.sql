@@ -7,4 +7,5 @@ SELECT
     seen_at,
     until > transaction_timestamp()
         AND until <= transaction_timestamp() + interval '1 hour' AS is_alive
-FROM outbox_instance;
+FROM outbox_instance
+WHERE until > '-infinity';

@@ -6,4 +6,5 @@ SELECT
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 - seen_at AS silent_for,
     until > CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000
         AND until <= CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + 3600000000 AS is_alive
-FROM outbox_instance;
+FROM outbox_instance
+WHERE until > 0;
