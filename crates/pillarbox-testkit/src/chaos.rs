@@ -41,6 +41,8 @@ const WRITERS: usize = 2;
 const OVERSLEEP: Duration = Duration::from_secs(3);
 /// Between two events that are written by plain SQL.
 const CLIENT_EVERY: Duration = Duration::from_millis(200);
+/// How many kinds of disturbances there are.
+const KINDS: u64 = 4;
 /// Between two disturbances.
 const CALM: Duration = Duration::from_millis(1_500);
 
@@ -73,8 +75,13 @@ pub async fn order_survives_everything<C: Shell>(stage: &C) {
 
     let end = SystemClock.now() + Duration::from_secs(seconds);
     let disturbing = async {
-        while SystemClock.now() < end {
-            disturb(stage, &mut relays, &mut report).await;
+        let first = Runtime::tokio().random.next_u64() % KINDS;
+        for kind in first.. {
+            // However short the time, everything happens once.
+            if SystemClock.now() >= end && kind - first >= KINDS {
+                break;
+            }
+            disturb(stage, kind % KINDS, &mut relays, &mut report).await;
             SystemClock.sleep(CALM).await;
         }
     };
@@ -92,11 +99,10 @@ pub async fn order_survives_everything<C: Shell>(stage: &C) {
     report.judge();
 }
 
-/// Does something to one of the processes, and starts another in its place.
-async fn disturb<C: Cluster>(stage: &C, relays: &mut Vec<Member>, report: &mut Report) {
-    let random = Runtime::tokio().random.next_u64();
-    let index = random as usize % relays.len();
-    match (random >> 32) % 4 {
+/// Does something to one of the processes, one of [`KINDS`] of things, and starts another in its place.
+async fn disturb<C: Cluster>(stage: &C, kind: u64, relays: &mut Vec<Member>, report: &mut Report) {
+    let index = Runtime::tokio().random.next_u64() as usize % relays.len();
+    match kind {
         0 => {
             let victim = relays.swap_remove(index);
             let pid = victim.number();

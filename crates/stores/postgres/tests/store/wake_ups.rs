@@ -86,7 +86,7 @@ pub(crate) async fn clones_wake_each_other_and_not_themselves(stage: &PostgresSt
 /// nobody has named.
 pub(crate) async fn announcements_name_their_partitions(stage: &PostgresStage) {
     let store = listening(stage).await;
-    let (speaker, clone) = (stage.store.clone(), stage.store.clone());
+    let (speaker, clone) = (&stage.store, PostgresStore::clone(&stage.store));
     assert!(timeout(Duration::ZERO, clone.changed()).await.is_err(), "it listens from now on");
     assert_woken(&clone).await;
 
