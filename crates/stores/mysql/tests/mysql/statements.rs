@@ -237,15 +237,15 @@ pub(crate) async fn a_fetch_is_one_statement(stage: &MySqlStage) {
     counted.store.close().await;
 }
 
-/// D9: outcomes of one kind are one statement under ownership too, however many partitions they come from; all but DONE
-/// lock these before, and parked keys cost one more.
+/// D12: outcomes of one kind are one statement for every 250 of them under ownership too, however many partitions they
+/// come from; all but DONE lock these before, and parked keys cost one more.
 pub(crate) async fn outcomes_of_owners_are_few_statements(stage: &MySqlStage) {
     let counted = Counted::new(stage).await;
     let (_, held) = owner(&counted.store).await;
     let visits: Vec<_> = held.iter().map(visit).collect();
 
     for (outcome, expected) in owned_outcomes().into_iter().zip([1, 2, 2, 2, 2, 2, 3]) {
-        counted.write(&orders_placed(200), None).await;
+        counted.write(&orders_placed(100), None).await;
         let fetched = counted.store.fetch(&visits, 100).await.unwrap();
         let settle = |fetched: &Fetched| Settlement::of(&fetched.taken, outcome.clone());
         let settlements: Vec<_> = fetched.iter().map(settle).collect();
@@ -256,6 +256,12 @@ pub(crate) async fn outcomes_of_owners_are_few_statements(stage: &MySqlStage) {
         let statements = counted.statements();
         assert_eq!(statements.len(), expected, "{outcome:?}: {statements:?}");
     }
+    counted.write(&orders_placed(500), None).await;
+    let fetched = counted.store.fetch(&visits, 100).await.unwrap();
+    let done: Vec<_> = fetched.iter().map(|fetched| Settlement::of(&fetched.taken, Outcome::Done)).collect();
+    counted.statements();
+    assert!(counted.store.settle(&done, DoneRows::Keep).await.unwrap().is_empty());
+    assert_eq!((done.len(), counted.statements().len()), (500, 2));
     counted.store.close().await;
 }
 
