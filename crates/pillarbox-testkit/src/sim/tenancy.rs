@@ -16,6 +16,9 @@ pub(super) struct Tenancy {
     settled: BTreeSet<(u32, u8)>,
 }
 
+/// The partitions at some moment.
+pub(super) struct Partitions(Vec<Partition>);
+
 #[derive(Clone, Default)]
 struct Partition {
     holder: Option<Holder>,
@@ -61,6 +64,19 @@ impl Default for Tenancy {
 impl Tenancy {
     pub(super) fn epoch_of(&self, partition: u8) -> Epoch {
         self.partitions[usize::from(partition)].epoch
+    }
+
+    pub(super) fn partitions(&self) -> Partitions {
+        Partitions(self.partitions.clone())
+    }
+
+    /// Goes back to an earlier state, if that is known.
+    pub(super) fn fail_over(&mut self, earlier: Option<Partitions>) {
+        // What is being delivered goes on; its epoch may be given again, to whoever delivers it too.
+        self.running.values_mut().for_each(|running| running.epoch = Epoch(-1));
+        if let Some(Partitions(partitions)) = earlier {
+            self.partitions = partitions;
+        }
     }
 
     pub(super) fn floor_of(&self, partition: u8) -> i64 {
