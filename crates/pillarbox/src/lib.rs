@@ -76,7 +76,7 @@ pub use event::{
 };
 pub use interceptor::{Interceptor, after, before};
 pub use listener::{Delivery, Listener, ListenerError, Source};
-pub use memory::{MemoryConnection, MemoryStore, MemoryTransaction, Savepoint};
+pub use memory::{MemoryConnection, MemoryStore, MemoryTransaction, Replica, Savepoint};
 pub use metrics::{Counts, Keys, MetricsExporter, NoMetrics, Share};
 #[cfg(pillarbox_mutant)]
 pub use mutant::{Mutant, switch_on};

@@ -8,14 +8,17 @@ mod membership;
 mod operation;
 mod owned;
 mod ownership;
+mod replica;
 mod row;
 mod settlement;
 mod table;
 mod transaction;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use replica::Replica;
 pub use transaction::{MemoryConnection, MemoryTransaction, Savepoint};
 
 use crate::runtime::{BoxFuture, Clock, SystemClock};
@@ -61,7 +64,8 @@ impl MemoryStore {
 
     /// An empty database that goes by the time of day of `clock`, and by nothing else.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self { database: Arc::new(Database { clock, table: Mutex::new(Table::default()) }) }
+        let (table, failovers) = (Mutex::default(), AtomicU64::new(0));
+        Self { database: Arc::new(Database { clock, table, failovers }) }
     }
 
     /// Opens a transaction as a user's own driver would, past [`TxStore`](crate::store::TxStore).
@@ -95,6 +99,8 @@ impl std::fmt::Debug for MemoryStore {
 struct Database {
     clock: Arc<dyn Clock>,
     table: Mutex<Table>,
+    /// How often another has taken the place of this one: sessions from before are cut off.
+    failovers: AtomicU64,
 }
 
 impl Database {

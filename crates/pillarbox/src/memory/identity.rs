@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::mutant::mutant;
 
 /// The open transactions that have numbers, by their first one, with their identities.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Identities {
     open: BTreeMap<i64, Option<u64>>,
     last: u64,
@@ -18,6 +18,10 @@ pub(super) struct Identities {
 impl Identities {
     pub(super) fn opened(&mut self, first: i64) {
         self.open.insert(first, None);
+    }
+
+    pub(super) fn cut_off(&mut self) {
+        self.open.clear();
     }
 
     pub(super) fn identified(&mut self, first: i64) {

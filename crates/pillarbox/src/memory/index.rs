@@ -8,7 +8,7 @@ use crate::Timestamp;
 use crate::store::Status;
 
 /// Rows by their state.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Indexes {
     pub(super) pending: BTreeSet<(Timestamp, i64)>,
     pub(super) done: BTreeSet<i64>,
@@ -47,7 +47,7 @@ impl Indexes {
 }
 
 /// Pending rows by their partition.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ByPartition {
     /// Status 0.
     fresh: BTreeSet<(u8, i64)>,

@@ -6,12 +6,14 @@ use crate::store::{Epoch, Floor, Holding, Instance, LONGEST_LEASE, Member, Owner
 use crate::{PARTITIONS, Timestamp};
 
 /// The tables of instances and of partitions.
+#[derive(Clone)]
 pub(super) struct Membership {
     instances: BTreeMap<Owner, Entry>,
     partitions: Vec<Partition>,
 }
 
 /// One instance.
+#[derive(Clone)]
 struct Entry {
     instance: Instance,
     joined_at: Timestamp,

@@ -10,6 +10,7 @@ use crate::{Event, Schedule, Timestamp};
 pub(super) const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 /// One row, as the table of a database has it.
+#[derive(Clone)]
 pub(super) struct Row {
     pub(super) seq: i64,
     pub(super) partition: u8,
@@ -29,6 +30,7 @@ pub(super) struct Row {
 }
 
 /// Who holds a row, and the mark of the take.
+#[derive(Clone)]
 pub(super) struct Lock {
     pub(super) owner: Owner,
     pub(super) token: Token,

@@ -11,7 +11,7 @@ use crate::mutant::mutant;
 use crate::store::{Batch, Found, LONGEST_LEASE, Lease, Owner, Take, Taken, Token};
 
 /// The rows by number with their indexes, and the small tables beside them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Table {
     pub(super) rows: BTreeMap<i64, Row>,
     last_seq: i64,
@@ -28,6 +28,13 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Forgets the transactions that are open.
+    pub(super) fn cut_off(&mut self) {
+        self.open.clear();
+        #[cfg(pillarbox_mutant)]
+        self.identities.cut_off();
+    }
+
     /// The next number; it is never given again, whatever becomes of the transaction.
     pub(super) fn next_seq(&mut self) -> i64 {
         self.last_seq += 1;

@@ -21,6 +21,7 @@ impl MemoryTransaction {
         #[cfg(pillarbox_mutant)]
         let begun_at = database.now();
         let connection = MemoryConnection {
+            session: database.failovers(),
             database,
             staged: Vec::new(),
             first: None,
@@ -49,6 +50,8 @@ impl MemoryTransaction {
 /// The connection of a [`MemoryTransaction`].
 pub struct MemoryConnection {
     database: Arc<Database>,
+    /// How many failovers there had been when it was opened.
+    session: u64,
     staged: Vec<Row>,
     /// The first number that the transaction got, whatever became of the row.
     first: Option<i64>,
@@ -56,6 +59,9 @@ pub struct MemoryConnection {
     #[cfg(pillarbox_mutant)]
     begun_at: crate::Timestamp,
 }
+
+/// Why a transaction from before a failover cannot go on.
+const CUT: &str = "the connection was lost in a failover";
 
 /// A point in a transaction that can be gone back to.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +87,17 @@ impl MemoryConnection {
         self.is_aborted = true;
     }
 
+    /// Whether the database that it was opened on has been replaced.
+    fn is_cut(&self) -> bool {
+        self.session != self.database.failovers()
+    }
+
     fn insert(&mut self, events: &[Event], birth: Option<&Birth>) -> Result<(), InsertError> {
         if self.is_aborted {
             return Err(InsertError::Store(refused("the transaction is aborted; roll it back")));
+        }
+        if self.is_cut() {
+            return Err(InsertError::Store(StoreError::unavailable(CUT)));
         }
         if let Some(birth) = birth {
             check_lease(birth.lease_for).map_err(InsertError::Store)?;
@@ -118,6 +132,9 @@ impl MemoryConnection {
         if self.is_aborted {
             return Ok(());
         }
+        if self.is_cut() {
+            return Err(CommitError::Unknown { reason: CUT.to_owned(), source: None });
+        }
         let mut table = self.database.table();
         if let Some(row) = self.staged.iter().find(|row| table.seq_of(row.event.id()).is_some()) {
             let reason = format!("an event with the id `{}` was committed by another", row.event.id());
@@ -130,7 +147,7 @@ impl MemoryConnection {
 
 impl Drop for MemoryConnection {
     fn drop(&mut self) {
-        if let Some(first) = self.first {
+        if let Some(first) = self.first.filter(|_| !self.is_cut()) {
             self.database.table().ended(first);
         }
     }

@@ -58,7 +58,7 @@ pub(crate) struct Course {
     /// The names of those who were alive at the last heartbeat, and the share that follows from them.
     members: Vec<String>,
     share: Vec<u8>,
-    /// The last heartbeat failed: a failover may have taken numbers back.
+    /// A call has failed since the last heartbeat: a failover may have taken numbers back.
     after_outage: bool,
     /// The deliveries of this instance hang, and that was said.
     hangs: bool,
@@ -198,7 +198,12 @@ impl Membership {
                 Some(held) if held.holding.epoch == holding.epoch => {
                     let is_absolved = held.holding.crashes > 0 && holding.crashes == 0;
                     held.holding = *holding;
-                    if self.course.after_outage && !held.is_draining && !self.shutdown.is_draining() {
+                    let is_draining = held.is_draining || self.shutdown.is_draining();
+                    if self.course.after_outage && is_draining {
+                        // It is given back with the floor that is stored, and not with one from before.
+                        self.tell(Message::Begin(*holding));
+                        self.tell(Message::Drain(holding.partition));
+                    } else if self.course.after_outage {
                         self.begin(*holding);
                     } else if is_absolved {
                         self.tell(Message::Absolve(holding.partition));
@@ -217,7 +222,10 @@ impl Membership {
         if !wanted.is_empty() {
             match self.store.acquire(&self.instance, &wanted).await {
                 Ok(given) => given.into_iter().for_each(|holding| self.begin(holding)),
-                Err(error) => tracing::error!(%error, "partitions could not be acquired; trying again"),
+                Err(error) => {
+                    tracing::error!(%error, "partitions could not be acquired; trying again");
+                    self.course.after_outage = true;
+                }
             }
         }
         self.tell(Message::HasShare);
@@ -282,7 +290,12 @@ impl Membership {
                     }
                 }
             }
-            Err(error) => tracing::error!(%error, "partitions could not be given back; trying again"),
+            Err(error) => {
+                tracing::error!(%error, "partitions could not be given back; trying again");
+                self.course.after_outage = true;
+                // Floors never fall, so these leave those that are stored.
+                self.course.giving_back.iter_mut().for_each(|floor| floor.floor = 0);
+            }
         }
     }
 

@@ -127,7 +127,11 @@ impl Reader {
             return false;
         }
         self.wanted.sweep_at = now + SWEEP_EVERY;
-        let Some(read) = self.lanes.below(owned) else { return false };
+        // There may be room for some of them only.
+        let next = owned.partition_point(|partition| *partition <= self.wanted.swept_to);
+        let in_turn: Vec<u8> = owned[next..].iter().chain(&owned[..next]).copied().collect();
+        let Some(read) = self.lanes.below(&in_turn) else { return false };
+        self.wanted.swept_to = read.visits().last().map_or(u8::MAX, |visit| visit.partition);
         let clock = self.parts.runtime.clock.clone();
         self.ask("below", move |store| {
             Box::pin(async move {

@@ -41,6 +41,8 @@ pub(super) struct Wanted {
     pub(super) parked_at: Duration,
     /// When fresh events are looked for below the floors.
     pub(super) sweep_at: Duration,
+    /// The partition that was last looked at below its floor: they take turns.
+    pub(super) swept_to: u8,
     /// Before this the database is left alone.
     pub(super) trouble_until: Duration,
 }
@@ -58,6 +60,7 @@ impl Wanted {
             due_at: now,
             parked_at: now,
             sweep_at: now,
+            swept_to: u8::MAX,
             trouble_until: now,
         }
     }
