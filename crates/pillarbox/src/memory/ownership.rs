@@ -128,7 +128,7 @@ impl Table {
     }
 
     /// Changes the mode, and ends all that was held in the other.
-    fn switch_to(&mut self, mode: Mode) {
+    pub(super) fn switch_to(&mut self, mode: Mode) {
         self.indexes.by_partition = None;
         let bound = self.pending().filter(|row| row.lock.is_some() || row.available_at == NEVER);
         let bound: Vec<i64> = bound.map(|row| row.seq).collect();

@@ -27,10 +27,14 @@ impl MemoryStore {
         self.database.replace(|_| replica.0);
     }
 
-    /// As [`fail_over`](Self::fail_over), but members and leases stay: an operator restored the events alone.
+    /// As [`fail_over`](Self::fail_over), but members, leases and the mode stay: an operator restored the events
+    /// alone.
     pub fn restore_events(&self, replica: Replica) {
         self.database.replace(|table| {
             let mut restored = replica.0;
+            if restored.mode() != table.mode() {
+                restored.switch_to(table.mode());
+            }
             restored.membership = table.membership.clone();
             restored
         });
