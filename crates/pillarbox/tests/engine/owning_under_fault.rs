@@ -149,6 +149,7 @@ async fn small_queue_looks_below_all_floors() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
     let (builder, _faults) = stage.faulty();
     let outbox = builder.cold_queue(2).ordered().on("OrderPlaced", seen.listener()).start().unwrap();
+    stage.pass(SECOND).await;
     stage.pending(&["order-1", "order-2", "order-3", "order-4", "order-5"]).await;
     let replica = stage.store.replica();
     stage.pass(60 * SECOND).await;
