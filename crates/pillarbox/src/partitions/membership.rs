@@ -14,7 +14,7 @@ use crate::namesake::Namesake;
 use crate::runtime::Runtime;
 use crate::shares::share_of;
 use crate::shutdown::{Shutdown, Stopped};
-use crate::store::{Floor, Holding, Instance, Member, Ownership, Pulse, StoreError};
+use crate::store::{Epoch, Floor, Holding, Instance, Member, Ownership, Pulse, StoreError};
 
 /// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -62,6 +62,8 @@ pub(crate) struct Course {
     after_outage: bool,
     /// The deliveries of this instance hang, and that was said.
     hangs: bool,
+    /// The latest epoch under which this instance has had each partition.
+    epochs: BTreeMap<u8, Epoch>,
     /// Drained, and not given back yet.
     giving_back: Vec<Floor>,
 }
@@ -300,16 +302,35 @@ impl Membership {
     }
 
     fn begin(&mut self, holding: Holding) {
+        if self.is_over(holding) {
+            self.lose(holding.partition);
+            return self.hand_back(holding);
+        }
+        self.course.epochs.insert(holding.partition, holding.epoch);
         let is_draining = self.shutdown.is_draining();
         self.held.insert(holding.partition, Held { holding, is_draining });
         self.tenure.hold(holding.partition, holding.epoch);
         if is_draining {
             // The reader begins nothing any more, so nobody else would give it back.
-            let Holding { partition, epoch, floor, .. } = holding;
-            self.course.giving_back.push(Floor { partition, epoch, floor });
+            self.hand_back(holding);
         } else {
             self.tell(Message::Begin(holding));
         }
+    }
+
+    /// Whether this instance has had the partition under this epoch, or a later one, and lost it: a failover has taken
+    /// back that others acquired it. What was read under the epoch may still run here and would pass for what is read
+    /// now, so it is given back, and the next owner has another.
+    fn is_over(&self, holding: Holding) -> bool {
+        let is_held = |held: &Held| held.holding.epoch == holding.epoch;
+        let is_known = |epoch: &Epoch| *epoch >= holding.epoch;
+        self.course.epochs.get(&holding.partition).is_some_and(is_known)
+            && !self.held.get(&holding.partition).is_some_and(is_held)
+    }
+
+    fn hand_back(&mut self, Holding { partition, epoch, floor, .. }: Holding) {
+        self.course.giving_back.retain(|floor| floor.partition != partition);
+        self.course.giving_back.push(Floor { partition, epoch, floor });
     }
 
     fn lose(&mut self, partition: u8) {
