@@ -1,6 +1,8 @@
 //! The mode of a file: its indexes come and go with it, and it changes at once or not at all.
 
-use pillarbox::store::{Administration, EventStore, Mode, Outcome, Owner, Ownership, Selection, StoreError};
+use pillarbox::store::{
+    Administration, EventStore, Instance, Mode, Outcome, Owner, Ownership, Selection, StoreError,
+};
 use pillarbox_sqlite::SqliteStore;
 
 use crate::orders::{LONG, Orders, claim, order_placed, settle, take, write};
@@ -183,11 +185,17 @@ async fn name_is_resumed_in_both_modes() {
     let store = orders.store().await;
     write(&store, &[order_placed("order-17")]).await;
     assert_eq!(claim(&store, 10).await.len(), 1);
-    let (older, younger) = (Owner::new("orders", 1), Owner::new("orders", 2));
+    let named = |mode, incarnation| {
+        let owner = Owner::new("orders", incarnation);
+        Instance { owner, is_named: true, ..instance("orders", mode) }
+    };
+    let (older, younger) = (named(Mode::Claims, 1), named(Mode::Ownership, 2));
+    store.join(&older).await.unwrap();
 
-    store.migrate_to(Mode::Ownership).await.unwrap();
+    store.join(&younger).await.unwrap();
 
-    assert_eq!(store.resume(&younger).await.unwrap(), 0);
+    assert_eq!(store.resume(&younger.owner).await.unwrap(), 0);
+    let (older, younger) = (older.owner, younger.owner);
     assert!(store.is_current(&younger).await.unwrap() && !store.is_current(&older).await.unwrap());
 }
 
