@@ -26,9 +26,14 @@ async fn store_on(way: &Way, stage: &PostgresStage) -> PostgresStore {
     options.connect_timeout(Duration::from_secs(2)).connect().await.unwrap()
 }
 
-/// A transaction with one event in it.
+/// A transaction with one event in it, as soon as there is a connection for it.
 async fn begun(store: &PostgresStore) -> PostgresTx {
-    let mut tx = store.begin().await.unwrap();
+    let mut tx = loop {
+        match store.begin().await {
+            Err(error) if error.is_transient() => {}
+            begun => break begun.unwrap(),
+        }
+    };
     store.insert(&mut tx, &[order_placed("order-17")], None).await.unwrap();
     tx
 }
