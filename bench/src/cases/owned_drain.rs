@@ -14,7 +14,7 @@ use crate::owned::{self, Owned};
 use crate::raw;
 use crate::report::{Goal, Line, grouped};
 
-pub(crate) const EVENTS: usize = 100_000;
+pub(crate) const EVENTS: usize = 300_000;
 /// Enough that joining and acquiring do not count for much.
 pub(crate) const EVENTS_QUICK: usize = 20_000;
 const ROUNDS: usize = 5;

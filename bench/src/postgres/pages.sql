@@ -3,4 +3,4 @@ SELECT
     used.idx_scan
 FROM pg_statio_user_indexes AS touched
 JOIN pg_stat_user_indexes AS used ON used.indexrelid = touched.indexrelid
-WHERE used.indexrelname = 'outbox_event_fresh';
+WHERE used.indexrelname = 'outbox_event_numbers';

@@ -154,8 +154,8 @@ pub async fn late_release_changes_nothing(harness: &impl OwnershipHarness) {
 
 /// O5: a floor that was told is stored, never falls, and is where the next owner begins.
 pub async fn floors_are_stored(harness: &impl OwnershipHarness) {
-    let highest = write_orders(harness, 10).await;
     let (relay, held) = owner_of(harness, "order-17").await;
+    let highest = write_orders(harness, 10).await;
 
     for (told, stored) in [(highest - 3, highest - 3), (highest - 5, highest - 3), (highest - 2, highest - 2)]
     {
@@ -170,8 +170,8 @@ pub async fn floors_are_stored(harness: &impl OwnershipHarness) {
 
 /// O5: an earlier owner raises no floor.
 pub async fn floor_of_an_earlier_owner_is_not_stored(harness: &impl OwnershipHarness) {
-    let highest = write_orders(harness, 10).await;
     let (relay, other) = (joined(harness, "relay").await, joined(harness, "relay-2").await);
+    let highest = write_orders(harness, 10).await;
     let first = own(harness, &dying(&relay), 7).await;
     own(harness, &dying(&other), 7).await;
     let third = own(harness, &relay, 7).await;

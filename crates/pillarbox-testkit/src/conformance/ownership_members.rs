@@ -65,9 +65,9 @@ pub async fn instance_that_leaves_is_no_member(harness: &impl OwnershipHarness) 
 /// O5: an instance that was started again under its set name has its partitions back at once, under the next epoch, and
 /// each counts a crash.
 pub async fn restarted_instance_takes_over_its_own(harness: &impl OwnershipHarness) {
-    write(harness, &[order_placed("order-17")]).await;
     let before = named("relay", 7);
     join(harness, &before).await;
+    write(harness, &[order_placed("order-17")]).await;
     let held = [own(harness, &before, 3).await, own(harness, &before, 200).await];
     let after = named("relay", 8);
 

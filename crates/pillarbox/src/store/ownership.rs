@@ -220,7 +220,7 @@ pub struct Blocked {
 /// - In the mode `claims` nobody acquires or reads, and in the mode `ownership` nobody takes: these calls fail with
 ///   [`StoreError::Config`].
 /// - When the mode changes, all that was held in the other one has ended: leases of takes, owners (with their epochs),
-///   waits without an end and parked keys. All floors are 0.
+///   waits without an end and parked keys. Every floor lies below what is fresh.
 pub trait Ownership: Send + Sync + 'static {
     /// Makes the instance a member, and returns the partitions that are its own. If it is named, those that an earlier
     /// incarnation of its name has left are its own now, under the next epoch, and this incarnation is the
@@ -273,7 +273,8 @@ pub trait Ownership: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>>;
 
     /// Fresh events of the visited partitions numbered up to their floors, at most `limit` of each, in the order of
-    /// their numbers: there should be none.
+    /// their numbers: there should be none. Where that would mean to read all that is done, each call looks at a part
+    /// (a hundred thousand numbers at least), and the next one goes on from there.
     fn below<'a>(
         &'a self,
         visits: &'a [Visit],

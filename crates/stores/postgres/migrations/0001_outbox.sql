@@ -14,6 +14,10 @@ CREATE TABLE outbox_event (
     event_partition SMALLINT,
     attempts INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     starts INTEGER NOT NULL DEFAULT 0 CHECK (starts >= 0),
+    -- For indexes: a row that becomes done changes neither, so that no index hears of it. One whose condition named the
+    -- status would make every index take the row in anew.
+    aside_at TIMESTAMPTZ GENERATED ALWAYS AS (CASE WHEN status = 2 THEN available_at END) STORED,
+    is_dead BOOLEAN GENERATED ALWAYS AS (CASE WHEN status = 3 THEN TRUE END) STORED,
     done_at TIMESTAMPTZ,
     token BIGINT,
     locked_at TIMESTAMPTZ,
@@ -46,7 +50,7 @@ CREATE INDEX outbox_event_pending ON outbox_event (available_at, seq) WHERE stat
 
 CREATE INDEX outbox_event_aggregate ON outbox_event (aggregate_id, seq) WHERE aggregate_id IS NOT NULL;
 
-CREATE INDEX outbox_event_dead ON outbox_event (seq) WHERE status = 3;
+CREATE INDEX outbox_event_dead ON outbox_event (seq) WHERE is_dead;
 
 -- The partition of a row whose writer left it out: the low byte of MurmurHash3 (x86, 32 bits, seed 0) of the
 -- key's UTF-8. It calls no function of ours, so that no search path can lead it astray. A product of two numbers

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+    Administration, Census, Mode, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
 };
-use pillarbox_sql::{micros, rows};
+use pillarbox_sql::{members, micros, rows};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -21,7 +21,12 @@ use crate::time::Instant;
 impl Administration for PostgresStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
         Box::pin(async move {
-            let row = self.fetch_one(|inner| inner.query(&inner.statements.stats)).await?;
+            let mode = self.fetch_one(|inner| inner.query(&inner.statements.census_mode)).await?;
+            // Both count right in either mode, but each by the indexes of its own.
+            let row = match members::mode(Some(self.read(mode.try_get("mode"))?))? {
+                Mode::Claims => self.fetch_one(|inner| inner.query(&inner.statements.stats)).await?,
+                Mode::Ownership => self.fetch_one(|inner| inner.query(&inner.statements.stats_owned)).await?,
+            };
             stats(&row).map_err(|error| self.inner.line.place.store(error))
         })
     }

@@ -142,6 +142,15 @@ impl Lane {
         }
     }
 
+    /// Makes the connection before it is needed. Whether it can be made, the step that needs it will tell.
+    pub(crate) async fn connect_ahead(&self, line: &Line) {
+        // Whoever has the turn connects, or has connected.
+        let Ok(_turn) = self.gate.try_acquire() else { return };
+        if let Ok(connection) = self.connection(line).await {
+            self.park(connection);
+        }
+    }
+
     /// Runs the statements of one step.
     pub(crate) async fn run<T, W>(&self, line: &Line, manner: Manner, work: W) -> Result<T, StoreError>
     where

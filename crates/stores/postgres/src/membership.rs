@@ -20,11 +20,22 @@ impl PostgresStore {
     pub(crate) async fn join_as(&self, instance: &Instance) -> Result<Vec<Holding>, StoreError> {
         check_lease(instance.live_for)?;
         let instance = Arc::new(instance.clone());
-        let joined = match self.enter_as(&instance, Change::Forbidden).await? {
-            Err(Obstacle::OtherMode(_)) => self.changed(self.enter_as(&instance, Change::Allowed).await)?,
+        // Whoever joins will take and settle: these connections are made meanwhile.
+        let (joined, ()) = tokio::join!(self.enter_in_any_mode(&instance), self.connect_ahead());
+        joined
+    }
+
+    async fn enter_in_any_mode(&self, instance: &Arc<Instance>) -> Result<Vec<Holding>, StoreError> {
+        let joined = match self.enter_as(instance, Change::Forbidden).await? {
+            Err(Obstacle::OtherMode(_)) => self.changed(self.enter_as(instance, Change::Allowed).await)?,
             joined => joined,
         };
         Ok(joined?)
+    }
+
+    async fn connect_ahead(&self) {
+        let Inner { line, taking, settling, .. } = &*self.inner;
+        tokio::join!(taking.connect_ahead(line), settling.connect_ahead(line));
     }
 
     async fn enter_as(

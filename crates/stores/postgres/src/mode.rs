@@ -17,7 +17,7 @@ use crate::store::Inner;
 /// The indexes that belong to one mode. To be dropped they are named with their schema, to be made they are not.
 const INDEXES: [&str; 5] = [
     "outbox_event_pending",
-    "outbox_event_fresh",
+    "outbox_event_numbers",
     "outbox_event_aside",
     "outbox_event_held",
     "outbox_event_unplaced",
@@ -189,6 +189,7 @@ async fn change(inner: &Inner, connection: &mut PgConnection, to: Mode) -> Resul
     }
     if to == Mode::Ownership {
         owned::place_all(inner, connection).await?;
+        inner.query(&inner.statements.floors).execute(&mut *connection).await?;
     }
     inner.query(&inner.statements.set_mode).bind(to.to_string()).execute(&mut *connection).await?;
     sqlx::raw_sql(drop).execute(&mut *connection).await?;

@@ -16,6 +16,7 @@ use crate::PostgresStore;
 use crate::closed::Closing;
 use crate::fault::Place;
 use crate::lane::{GRACE, Lane, Line};
+use crate::owned::Sweep;
 use crate::statements::Statements;
 use crate::store::Inner;
 use crate::take::Looks;
@@ -104,7 +105,7 @@ impl PostgresOptions {
         self
     }
 
-    /// The most connections for transactions of yours, beside up to six of the store's own; at least 1.
+    /// The most connections for transactions of yours, beside up to seven of the store's own; at least 1.
     ///
     /// Only with a URL: a pool has its own limit.
     pub fn max_connections(mut self, max_connections: u32) -> Self {
@@ -238,6 +239,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         // an outcome waits for the disk, and so for all claims before it.
         taking: Lane::new(&line, "SET synchronous_commit = off;\n"),
         settling: Lane::impatient(&line),
+        settling_beside: Lane::impatient(&line),
         beating: Lane::new(&line, ""),
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
@@ -246,6 +248,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         looks: Looks::default(),
         locks: KnownLocks::default(),
         closing: Closing::default(),
+        sweep: Sweep::default(),
         line,
         statements,
         pool,

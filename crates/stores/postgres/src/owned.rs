@@ -1,5 +1,9 @@
 //! Reading from partitions that are owned.
 
+mod sweep;
+
+pub(crate) use self::sweep::Sweep;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +23,32 @@ use crate::time::Instant;
 /// How many rows without a partition get theirs by one statement.
 const PLACED_AT_ONCE: usize = 1_000;
 
+/// How many numbers above its floor are looked through of each partition at once: the index has what is done as well.
+const SPAN: i64 = 1_000_000;
+
 /// How often a fetch finds rows without a partition before it gives up.
 const ROUNDS: usize = 100;
 
 impl PostgresStore {
+    /// One statement, unless a floor lies far below the numbers that are given now: no statement shall step over all that
+    /// is done.
     pub(crate) async fn read_above(
         &self,
         visits: &[Visit],
         limit: usize,
     ) -> Result<Vec<Fetched>, StoreError> {
-        self.read_fresh(Visits::of(visits, |visit| (visit.floor, i64::MAX)), limit).await
+        let mut open = visits.to_vec();
+        let mut fetched: Vec<Fetched> = Vec::new();
+        while !open.is_empty() {
+            let span = Visits::of(&open, |visit| (visit.floor, visit.floor.saturating_add(SPAN)));
+            let (read, highest) = self.read_fresh(span, limit).await?;
+            fetched.extend(read);
+            open.retain_mut(|visit| {
+                visit.floor = visit.floor.saturating_add(SPAN);
+                visit.floor < highest && fetched.iter().filter(|event| is_of(event, visit)).count() < limit
+            });
+        }
+        Ok(first_of_each(fetched, limit))
     }
 
     pub(crate) async fn read_up_to(
@@ -36,11 +56,15 @@ impl PostgresStore {
         visits: &[Visit],
         limit: usize,
     ) -> Result<Vec<Fetched>, StoreError> {
-        self.read_fresh(Visits::of(visits, |visit| (i64::MIN, visit.floor)), limit).await
+        let spans = self.inner.sweep.next(visits);
+        let (read, _) = self.read_fresh(Visits::of(visits, |visit| spans.of(visit)), limit).await?;
+        self.inner.sweep.ended(&spans, visits, &read, limit);
+        Ok(first_of_each(read, limit))
     }
 
-    /// Rows without a partition get theirs before; there are none, unless triggers were off when they were written.
-    async fn read_fresh(&self, visits: Visits, limit: usize) -> Result<Vec<Fetched>, StoreError> {
+    /// What is fresh, and the highest number that was given before. Rows without a partition get theirs before; there are
+    /// none, unless triggers were off when they were written.
+    async fn read_fresh(&self, visits: Visits, limit: usize) -> Result<(Vec<Fetched>, i64), StoreError> {
         let visits = Arc::new(visits);
         for _ in 0..ROUNDS {
             let asked = Arc::clone(&visits);
@@ -56,9 +80,8 @@ impl PostgresStore {
             let Some(first) = read.first() else { break };
             self.check_mode(first, Mode::Ownership)?;
             if !self.read(first.try_get("has_unplaced"))? {
-                let mut fetched = self.read(visits.fetched(&read))?;
-                fetched.sort_by_key(|fetched| fetched.taken.lease.seq);
-                return Ok(fetched);
+                let highest = self.read(first.try_get("highest"))?;
+                return Ok((self.read(visits.fetched(&read))?, highest));
             }
             self.place_unplaced().await?;
         }
@@ -158,7 +181,24 @@ impl PostgresStore {
     }
 }
 
-/// Gives every pending row without a partition its own.
+/// Whether an event was read from this partition.
+fn is_of(fetched: &Fetched, visit: &Visit) -> bool {
+    fetched.taken.lease.token.partition() == Some((visit.partition, visit.epoch))
+}
+
+/// The first events of each partition, at most `limit`, in the order of their numbers.
+fn first_of_each(mut fetched: Vec<Fetched>, limit: usize) -> Vec<Fetched> {
+    fetched.sort_by_key(|fetched| fetched.taken.lease.seq);
+    let mut brought: HashMap<Token, usize> = HashMap::new();
+    fetched.retain(|fetched| {
+        let count = brought.entry(fetched.taken.lease.token).or_default();
+        *count += 1;
+        *count <= limit
+    });
+    fetched
+}
+
+/// Gives every row without a partition its own.
 pub(crate) async fn place_all(inner: &Inner, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     loop {
         let unplaced = inner.query(&inner.statements.unplaced).bind(rows(PLACED_AT_ONCE));

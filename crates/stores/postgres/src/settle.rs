@@ -18,6 +18,8 @@ use sorted::{Numbers, Sorted};
 
 use crate::PostgresStore;
 use crate::fault;
+use crate::lane::Lane;
+use crate::store::Inner;
 
 /// Leases by number and token.
 type Leases = HashSet<(i64, i64)>;
@@ -36,9 +38,11 @@ impl EventStore for PostgresStore {
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
-            let sorted = Arc::new(Sorted::new(settlements)?);
+            let (sorted, beside) = Sorted::new(settlements)?.split();
+            let (sorted, beside) = (Arc::new(sorted), beside.map(Arc::new));
             let leases = settlements.iter().map(|settlement| &settlement.lease);
-            let settled = self.write_free(leases.clone(), || self.apply(&sorted, done)).await?;
+            let settled =
+                self.write_free(leases.clone(), || self.apply(&sorted, beside.as_ref(), done)).await?;
             Ok(lost(leases, &settled))
         })
     }
@@ -145,17 +149,36 @@ impl PostgresStore {
         .await
     }
 
-    /// Applies all, and returns the leases that were settled.
-    async fn apply(&self, sorted: &Arc<Sorted>, done: DoneRows) -> Result<Leases, StoreError> {
+    /// Applies all, what stands `beside` at the same time, and returns the leases that were settled.
+    async fn apply(
+        &self,
+        sorted: &Arc<Sorted>,
+        beside: Option<&Arc<Sorted>>,
+        done: DoneRows,
+    ) -> Result<Leases, StoreError> {
+        let Some(beside) = beside else {
+            return self.apply_on(|inner| &inner.settling, sorted, done).await;
+        };
+        let (settled, also) = tokio::join!(
+            self.apply_on(|inner| &inner.settling, sorted, done),
+            self.apply_on(|inner| &inner.settling_beside, beside, done)
+        );
+        let mut settled = settled?;
+        settled.extend(also?);
+        Ok(settled)
+    }
+
+    async fn apply_on(
+        &self,
+        lane: fn(&Inner) -> &Lane,
+        sorted: &Arc<Sorted>,
+        done: DoneRows,
+    ) -> Result<Leases, StoreError> {
         let (inner, sorted) = (Arc::clone(&self.inner), Arc::clone(sorted));
-        self.step(
-            |inner| &inner.settling,
-            sorted.is_mixed(),
-            move |connection| {
-                let (inner, sorted) = (Arc::clone(&inner), Arc::clone(&sorted));
-                Box::pin(async move { sorted.apply(&inner, connection, done).await })
-            },
-        )
+        self.step(lane, sorted.is_mixed(), move |connection| {
+            let (inner, sorted) = (Arc::clone(&inner), Arc::clone(&sorted));
+            Box::pin(async move { sorted.apply(&inner, connection, done).await })
+        })
         .await
     }
 

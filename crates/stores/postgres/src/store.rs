@@ -13,13 +13,14 @@ use crate::PostgresOptions;
 use crate::closed::Closing;
 use crate::lane::{Lane, Line, Manner};
 use crate::migration;
+use crate::owned::Sweep;
 use crate::statements::Statements;
 use crate::take::Looks;
 use crate::wake::Hints;
 
 /// An outbox in a PostgreSQL database. Clones are handles to one store; outboxes on them wake each other.
 ///
-/// It keeps up to six connections of its own, opened when they are needed, beside the pool that
+/// It keeps up to seven connections of its own, opened when they are needed, beside the pool that
 /// [`begin`](pillarbox::store::TxStore::begin) uses: one that takes, one that settles, one for heartbeats, one that
 /// reads back and notifies, one for operators, one that listens. All need a tokio runtime.
 ///
@@ -42,9 +43,12 @@ pub(crate) struct Inner {
     pub(crate) looks: Looks,
     pub(crate) locks: KnownLocks,
     pub(crate) closing: Closing,
+    pub(crate) sweep: Sweep,
     pub(crate) hints: Option<Hints>,
     pub(crate) taking: Lane,
     pub(crate) settling: Lane,
+    /// For what owners have done, where that is much.
+    pub(crate) settling_beside: Lane,
     pub(crate) beating: Lane,
     pub(crate) hot: Lane,
     pub(crate) operating: Lane,
@@ -119,6 +123,7 @@ impl PostgresStore {
         tokio::join!(
             inner.taking.close(),
             inner.settling.close(),
+            inner.settling_beside.close(),
             inner.beating.close(),
             inner.hot.close(),
             inner.operating.close()

@@ -22,7 +22,7 @@ SELECT
     last_error,
     reason
 FROM outbox_event
-WHERE status = 3
+WHERE is_dead
     AND seq > $1
 ORDER BY seq
 LIMIT $2;

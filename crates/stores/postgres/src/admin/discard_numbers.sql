@@ -1,6 +1,6 @@
 WITH discarded AS (
     DELETE FROM outbox_event
-    WHERE status = 3
+    WHERE is_dead
         AND seq BETWEEN $1 AND $2
     RETURNING event_id, event_partition, event_key
 ),

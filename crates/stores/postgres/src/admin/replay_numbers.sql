@@ -4,7 +4,7 @@ WITH outbox AS MATERIALIZED (
 buried AS MATERIALIZED (
     SELECT seq, event_id, event_partition, event_key
     FROM outbox_event
-    WHERE status = 3
+    WHERE is_dead
         AND seq BETWEEN $1 AND $2
     FOR UPDATE
 ),

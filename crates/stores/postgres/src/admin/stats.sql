@@ -18,7 +18,7 @@ SELECT
     sum(retry)::bigint AS retry,
     statement_timestamp() AS now,
     min(oldest_due_at) AS oldest_due_at,
-    (SELECT count(*) FROM outbox_event WHERE status = 3) AS dead,
+    (SELECT count(*) FROM outbox_event WHERE is_dead) AS dead,
     (SELECT min(seq) FROM outbox_event) AS first,
     (SELECT max(seq) FROM outbox_event) AS last
 FROM pending;

@@ -65,7 +65,7 @@ renewed AS (
             WHEN EXISTS (
                 SELECT
                 FROM outbox_event AS event
-                WHERE event.status = 2
+                WHERE event.aside_at IS NOT NULL
                     AND event.event_partition = lease.event_partition
                     AND event.seq <= lease.suspect_to
             ) THEN lease.crashes

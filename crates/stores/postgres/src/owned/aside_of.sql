@@ -29,7 +29,7 @@ LEFT JOIN LATERAL (
         available_at
     FROM outbox_event
     WHERE outbox.mode = 'ownership'
-        AND status = 2
+        AND aside_at IS NOT NULL
         AND event_partition = $1
         AND event_key = $2
         AND coalesce(reason, '') NOT IN ('delayed', 'replayed')

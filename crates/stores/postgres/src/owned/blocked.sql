@@ -9,7 +9,7 @@ head (event_partition, event_key, seq, available_at) AS (
     CROSS JOIN LATERAL (
         SELECT event_partition, event_key, seq, available_at
         FROM outbox_event
-        WHERE status = 2
+        WHERE aside_at IS NOT NULL
             AND event_key IS NOT NULL
             AND coalesce(reason, '') NOT IN ('delayed', 'replayed')
             AND event_partition = asked.event_partition
@@ -23,7 +23,7 @@ head (event_partition, event_key, seq, available_at) AS (
     CROSS JOIN LATERAL (
         SELECT event_partition, event_key, seq, available_at
         FROM outbox_event
-        WHERE status = 2
+        WHERE aside_at IS NOT NULL
             AND event_key IS NOT NULL
             AND coalesce(reason, '') NOT IN ('delayed', 'replayed')
             AND event_partition = head.event_partition

@@ -4,21 +4,20 @@ WITH outbox AS MATERIALIZED (
 due AS MATERIALIZED (
     SELECT
         aside.seq,
-        aside.available_at
+        aside.aside_at
     FROM outbox
     CROSS JOIN unnest($1::smallint[]) AS visit (event_partition)
     CROSS JOIN LATERAL (
-        SELECT seq, available_at
+        SELECT seq, aside_at
         FROM outbox_event
-        WHERE status = 2
-            AND event_partition = visit.event_partition
-            AND available_at <= statement_timestamp()
+        WHERE event_partition = visit.event_partition
+            AND aside_at <= statement_timestamp()
             AND seq NOT IN (SELECT unnest($2::bigint[]))
-        ORDER BY available_at, seq
+        ORDER BY aside_at, seq
         LIMIT $3
     ) AS aside
     WHERE outbox.mode = 'ownership'
-    ORDER BY aside.available_at, aside.seq
+    ORDER BY aside.aside_at, aside.seq
     LIMIT $3
 )
 SELECT
@@ -26,16 +25,15 @@ SELECT
     statement_timestamp() AS now,
     CASE
         WHEN outbox.mode = 'ownership' AND (SELECT count(*) FROM due) < $3 THEN (
-            SELECT min(next.available_at)
+            SELECT min(next.aside_at)
             FROM unnest($1::smallint[]) AS visit (event_partition)
             CROSS JOIN LATERAL (
-                SELECT available_at
+                SELECT aside_at
                 FROM outbox_event
-                WHERE status = 2
-                    AND event_partition = visit.event_partition
-                    AND available_at > statement_timestamp()
-                    AND available_at < 'infinity'
-                ORDER BY available_at
+                WHERE event_partition = visit.event_partition
+                    AND aside_at > statement_timestamp()
+                    AND aside_at < 'infinity'
+                ORDER BY aside_at
                 LIMIT 1
             ) AS next
         )

@@ -1,5 +1,7 @@
 WITH outbox AS MATERIALIZED (
-    SELECT coalesce((SELECT value FROM outbox_meta WHERE name = 'mode'), 'claims') AS mode
+    SELECT
+        coalesce((SELECT value FROM outbox_meta WHERE name = 'mode'), 'claims') AS mode,
+        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM outbox_event_seq_seq) AS highest
 ),
 unplaced AS MATERIALIZED (
     SELECT
@@ -7,12 +9,12 @@ unplaced AS MATERIALIZED (
             SELECT
             FROM outbox_event
             WHERE event_partition IS NULL
-                AND status IN (0, 2)
         ) AS is_there
     FROM outbox
 )
 SELECT
     outbox.mode,
+    outbox.highest,
     unplaced.is_there AS has_unplaced,
     clock_timestamp() AS now,
     fresh.*

@@ -1,10 +1,15 @@
 DELETE FROM outbox_event AS event
 USING unnest($1::bigint[], $2::bigint[], $3::text[]) AS settled (seq, token, event_id)
--- A token is the complement of the epoch and the partition, which is its lowest byte.
-JOIN outbox_partition AS lease ON lease.event_partition = ~settled.token & 255
 WHERE event.seq = settled.seq
     AND event.event_id IS NOT DISTINCT FROM settled.event_id
-    AND event.event_partition = lease.event_partition
+    AND event.event_partition = ~settled.token & 255
     AND event.status NOT IN (1, 3)
-    AND lease.epoch = ~settled.token >> 8
+    -- A token is the complement of the epoch and the partition, which is its lowest byte.
+    AND settled.token = ANY (
+        ARRAY(
+            SELECT ~(epoch << 8 | event_partition)
+            FROM outbox_partition
+            WHERE event_partition = ANY ($4::smallint[])
+        )
+    )
 RETURNING settled.seq, settled.token;

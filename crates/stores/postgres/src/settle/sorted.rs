@@ -74,6 +74,7 @@ impl Numbers {
 }
 
 /// Settlements by the statement that applies them.
+#[derive(Default)]
 pub(super) struct Sorted {
     done: Numbers,
     others: Others,
@@ -96,6 +97,13 @@ impl Sorted {
             owned_done: owned_done.chunks(DONE_AT_ONCE).map(Numbers::of).collect(),
             owned_others: owned_others.chunks(OTHERS_AT_ONCE).map(Others::new).collect::<Result<_, _>>()?,
         })
+    }
+
+    /// What can be recorded at the same time as the rest, if there is enough of it: the later half of what owners have done.
+    pub(super) fn split(mut self) -> (Self, Option<Self>) {
+        let later = self.owned_done.split_off(self.owned_done.len().div_ceil(2));
+        let later = (!later.is_empty()).then(|| Self { owned_done: later, ..Self::default() });
+        (self, later)
     }
 
     /// Whether it takes more than one statement.
@@ -130,7 +138,8 @@ impl Sorted {
             let Numbers { seqs, tokens, .. } = &self.done;
             queries.push(inner.query(done).bind(seqs).bind(tokens));
         }
-        queries.extend(self.owned_done.iter().map(|numbers| numbers.owned(inner.query(owned_done))));
+        let owned_done = |numbers: &Numbers| numbers.owned(inner.query(owned_done)).bind(numbers.fences().0);
+        queries.extend(self.owned_done.iter().map(owned_done));
         if !self.others.numbers.is_empty() {
             queries.push(self.others.taken(inner));
         }

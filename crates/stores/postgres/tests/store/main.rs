@@ -139,6 +139,8 @@ macro_rules! store_trials {
             owned_reads {
                 fetch_touches_ten_pages_per_partition
                 backlog_costs_what_is_fetched
+                done_events_change_no_index
+                floor_far_below_is_read_from_in_spans
                 rows_written_past_the_triggers_are_adopted
                 rows_that_are_aside_are_adopted
                 endless_wait_without_a_key_is_explained

@@ -39,7 +39,7 @@ pub(crate) async fn indexes_belong_to_the_mode(stage: &PostgresStage) {
         all.sort();
         all
     };
-    let (claims, ownership) = (with(&["pending"]), with(&["aside", "fresh", "held", "unplaced"]));
+    let (claims, ownership) = (with(&["pending"]), with(&["aside", "held", "numbers", "unplaced"]));
 
     assert_eq!(indexes(stage).await, claims);
     for _ in 0..2 {
@@ -59,7 +59,7 @@ pub(crate) async fn modes_of_several_outboxes_are_apart(stage: &PostgresStage) {
     stage.store.migrate_to(Mode::Claims).await.unwrap();
 
     let name =
-        "SELECT count(*) FROM pg_indexes WHERE schemaname = $1 AND indexname = 'Eu_outbox_event_fresh'";
+        "SELECT count(*) FROM pg_indexes WHERE schemaname = $1 AND indexname = 'Eu_outbox_event_numbers'";
     let row = sqlx::query(name).bind(&stage.schema).fetch_one(&mut stage.connection().await).await.unwrap();
     assert_eq!(row.get::<i64, _>(0), 1);
     other.join(&unnamed("relay")).await.unwrap();

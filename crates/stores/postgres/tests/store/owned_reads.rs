@@ -68,6 +68,52 @@ pub(crate) async fn backlog_costs_what_is_fetched(stage: &PostgresStage) {
     assert!(pages <= 10 * 256, "{pages} pages");
 }
 
+/// P3: what owners have done changes no index: the new version of a row lies behind the old one on its page.
+pub(crate) async fn done_events_change_no_index(stage: &PostgresStage) {
+    stage.store.migrate_to(Mode::Ownership).await.unwrap();
+    stage.execute(FRESH).await;
+    let mut connection = stage.connection().await;
+    let prepare = format!(
+        "PREPARE done (bigint[], bigint[], text[], smallint[]) AS {}",
+        include_str!("../../src/settle/owned_done.sql")
+    );
+    connection.execute(AssertSqlSafe(prepare)).await.unwrap();
+    connection.execute("BEGIN").await.unwrap();
+    let arguments = "SELECT format(
+            'EXECUTE done (%L, %L, %L, %L)',
+            array_agg(seq),
+            array_agg(~(epoch << 8 | event_partition)),
+            array_agg(event_id),
+            array_agg(DISTINCT event_partition)
+        )
+        FROM outbox_event
+        JOIN outbox_partition USING (event_partition)";
+    let done: String = sqlx::query_scalar(arguments).fetch_one(&mut connection).await.unwrap();
+
+    let done = connection.execute(AssertSqlSafe(done)).await.unwrap();
+
+    let in_place = "SELECT pg_stat_get_xact_tuples_hot_updated('outbox_event'::regclass)";
+    let in_place: i64 = sqlx::query_scalar(in_place).fetch_one(&mut connection).await.unwrap();
+    assert_eq!((done.rows_affected(), in_place), (512, 512));
+}
+
+/// P3, O5: a floor that lies far below the numbers of today is read from in spans, so that no statement steps over all
+/// that was done since; a fetch that is full looks no further.
+pub(crate) async fn floor_far_below_is_read_from_in_spans(stage: &PostgresStage) {
+    let (_, held) = owner_of(stage, "order-17").await;
+    let [early, late] = [(); 2].map(|()| order_placed("order-17"));
+    write(stage, std::slice::from_ref(&early)).await;
+    stage.execute("SELECT setval('outbox_event_seq_seq', 4500000)").await;
+    write(stage, std::slice::from_ref(&late)).await;
+
+    let (both, all) = counted(stage.store.fetch(&[visit(&held)], 2)).await;
+    let (first, one) = counted(stage.store.fetch(&[visit(&held)], 1)).await;
+
+    assert!(ids(&both.unwrap()).eq([early.id(), late.id()]));
+    assert!(ids(&first.unwrap()).eq([early.id()]));
+    assert_eq!((all.len(), one.len()), (5, 1), "{all:?} {one:?}");
+}
+
 /// How many rows a fetch of five per partition brings, and how many pages it touches.
 async fn pages(stage: &PostgresStage, partitions: RangeInclusive<u8>, floor: i64) -> (i64, i64) {
     let mut connection = stage.connection().await;

@@ -14,9 +14,10 @@ const ID: &str = "Index Scan using outbox_event_event_id_key on outbox_event";
 const PENDING: &str = "Index Scan using outbox_event_pending on outbox_event";
 const DEAD: &str = "Index Scan using outbox_event_dead on outbox_event";
 const AGGREGATE: &str = "Index Scan using outbox_event_aggregate on outbox_event";
-const FRESH: &str = "Index Scan using outbox_event_fresh on outbox_event";
+const NUMBERS: &str = "Index Scan using outbox_event_numbers on outbox_event";
 const ASIDE: &str = "Index Scan using outbox_event_aside on outbox_event";
 const HELD: &str = "Index Scan using outbox_event_held on outbox_event";
+const SEQUENCE: &str = "Seq Scan on outbox_event_seq_seq";
 const UNPLACED: &str = "Index Scan using outbox_event_unplaced on outbox_event";
 
 /// A statement, by its file, and how it gets at the rows of the table, in the order of the plan. An index only scan
@@ -45,7 +46,7 @@ const CLAIMS: &[Statement] = statements! {
 
 /// What is used in the mode `ownership`.
 const OWNERSHIP: &[Statement] = statements! {
-    "owned/fresh": [UNPLACED, FRESH],
+    "owned/fresh": [UNPLACED, NUMBERS],
     "owned/due": [ASIDE, ASIDE, NUMBER],
     "owned/aside_of": [HELD],
     "owned/blocked": [HELD, HELD],
@@ -56,8 +57,8 @@ const OWNERSHIP: &[Statement] = statements! {
     "settle/owned_done": [NUMBER],
     "settle/owned_delete": [NUMBER],
     "settle/owned_settle": [NUMBER],
-    "admin/stats": [DEAD, NUMBER, NUMBER, FRESH, ASIDE],
-    "admin/census/pending": [FRESH, ASIDE],
+    "admin/stats_owned": [DEAD, NUMBER, NUMBER, NUMBERS, UNPLACED, NUMBERS, NUMBERS, ASIDE],
+    "admin/census/pending": [NUMBERS, UNPLACED, NUMBERS, NUMBERS, ASIDE],
     "admin/census/keys": [HELD, HELD],
 };
 
@@ -75,9 +76,12 @@ const BOTH: &[Statement] = statements! {
     "admin/purge": [NUMBER, NUMBER],
 };
 
-/// What is right nevertheless: the events that are due are merged from the first ones of each partition, and the
-/// members are few.
-const EXCEPTIONS: [(&str, &str); 3] = [
+/// What is right nevertheless: the events that are due are merged from the first ones of each partition, all partitions
+/// are counted, the members are few, and the sequence is one row.
+const EXCEPTIONS: [(&str, &str); 6] = [
+    ("owned/fresh", SEQUENCE),
+    ("admin/stats_owned", "Seq Scan on outbox_partition"),
+    ("admin/census/pending", "Seq Scan on outbox_partition"),
     ("owned/due", "Sort"),
     ("membership/beat", "Seq Scan on outbox_instance"),
     ("admin/census/instances", "Seq Scan on outbox_instance"),
@@ -135,6 +139,9 @@ async fn assert_plans(connection: &mut PgConnection, statements: &[Statement], s
 /// How the plan's line reads the table, if it does.
 fn access(line: &str) -> Option<String> {
     let step = line.trim().trim_start_matches("->").trim().replace("Index Only Scan", "Index Scan");
+    if step == SEQUENCE {
+        return None;
+    }
     let step = step.replace("Scan Backward", "Scan");
     let (scan, rest) = step.split_once(" on outbox_event")?;
     let is_scan = scan.contains("Scan") && (rest.is_empty() || rest.starts_with([' ', '_']));

@@ -5,7 +5,7 @@ SELECT
         FROM (
             SELECT DISTINCT event_partition, event_key
             FROM outbox_event
-            WHERE status = 2
+            WHERE aside_at IS NOT NULL
                 AND event_key IS NOT NULL
                 AND coalesce(reason, '') NOT IN ('delayed', 'replayed')
         ) AS held
@@ -17,7 +17,7 @@ SELECT
         WHERE NOT EXISTS (
             SELECT
             FROM outbox_event
-            WHERE status = 2
+            WHERE aside_at IS NOT NULL
                 AND event_key IS NOT NULL
                 AND coalesce(reason, '') NOT IN ('delayed', 'replayed')
                 AND event_partition = parked.event_partition
