@@ -54,7 +54,7 @@ pub(crate) enum Case {
     RunSink,
     /// The resident set with 1 million pending events behind a blocked listener
     Memory,
-    /// 100,000 pending events, by the owner of their partitions
+    /// 300,000 pending events, by the owner of their partitions
     OwnedDrain,
     /// The same in the order of 200 keys
     OwnedOrdered,

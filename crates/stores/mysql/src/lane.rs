@@ -103,6 +103,8 @@ pub(crate) struct Lane {
     /// What stands around the statements of a transaction.
     begin: SqlStr,
     commit: SqlStr,
+    /// Whether a step is told that the connection was lost since the last one, instead of getting a new one in silence.
+    tells_of_losses: bool,
 }
 
 struct Idle {
@@ -119,6 +121,7 @@ impl Lane {
             lock_timeout: Duration::MAX,
             begin: BEGIN.into_sql_str(),
             commit: COMMIT.into_sql_str(),
+            tells_of_losses: false,
         }
     }
 
@@ -142,6 +145,11 @@ impl Lane {
     /// A lane on which nobody waits long for a lock: whose row is locked is told so, and the others go on.
     pub(crate) fn impatient() -> Self {
         Self { lock_timeout: LOCKED_AFTER, ..Self::new() }
+    }
+
+    /// A lane that fails once when its connection was lost while nobody used it: the server may be another since.
+    pub(crate) fn telling_of_losses(self) -> Self {
+        Self { tells_of_losses: true, ..self }
     }
 
     /// Runs statements that each commit by themselves, if they are together one that may be repeated.
@@ -218,6 +226,9 @@ impl Lane {
             }
             if matches!(timeout(GRACE, connection.ping()).await, Ok(Ok(()))) {
                 return Ok(connection);
+            }
+            if self.tells_of_losses {
+                return Err(StoreError::unavailable("the connection was lost since it was last used"));
             }
         }
         let mut connection = line.connect().await?;

@@ -171,7 +171,7 @@ impl MySqlOptions {
             taking,
             settling: Lane::impatient(),
             hot: Lane::new(),
-            beating: Lane::new(),
+            beating: Lane::new().telling_of_losses(),
             operating: Lane::new(),
         };
         let store = MySqlStore { inner: Arc::new(inner) };

@@ -107,6 +107,8 @@ pub(crate) struct Lane {
     /// What makes a session ours; sent once, or before every transaction where sessions are not ours to keep.
     prelude: SqlStr,
     is_pooled: bool,
+    /// Whether a step is told that the connection was lost since the last one, instead of getting a new one in silence.
+    tells_of_losses: bool,
 }
 
 struct Idle {
@@ -139,7 +141,13 @@ impl Lane {
             idle: Mutex::new(None),
             prelude: AssertSqlSafe(prelude).into_sql_str(),
             is_pooled: line.pooled,
+            tells_of_losses: false,
         }
+    }
+
+    /// A lane that fails once when its connection was lost while nobody used it: the server may be another since.
+    pub(crate) fn telling_of_losses(self) -> Self {
+        Self { tells_of_losses: true, ..self }
     }
 
     /// Makes the connection before it is needed. Whether it can be made, the step that needs it will tell.
@@ -212,6 +220,9 @@ impl Lane {
             }
             if matches!(timeout(GRACE, connection.ping()).await, Ok(Ok(()))) {
                 return Ok(connection);
+            }
+            if self.tells_of_losses {
+                return Err(StoreError::unavailable("the connection was lost since it was last used"));
             }
         }
         let mut connection = line.connect().await?;

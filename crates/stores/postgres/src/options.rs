@@ -240,7 +240,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         taking: Lane::new(&line, "SET synchronous_commit = off;\n"),
         settling: Lane::impatient(&line),
         settling_beside: Lane::impatient(&line),
-        beating: Lane::new(&line, ""),
+        beating: Lane::new(&line, "").telling_of_losses(),
         // It reads and notifies, and a lost notification costs nothing: no need to wait for the disk.
         hot: Lane::new(&line, "SET synchronous_commit = off;\n"),
         operating: Lane::new(&line, ""),

@@ -106,6 +106,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
             change_that_was_cut_off_is_completed
             changes_at_once_agree
             operator_changes_the_mode
+            heartbeat_tells_of_a_lost_connection_once
             very_late_commit_is_found_below
             stale_outcome_never_comes_after_the_next_owner
             row_by_hand_is_read

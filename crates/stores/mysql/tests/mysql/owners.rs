@@ -120,6 +120,20 @@ pub(crate) async fn operator_changes_the_mode(stage: &MySqlStage) {
     assert_eq!(stage.number("SELECT COUNT(*) FROM outbox_parked").await, 0);
 }
 
+/// O5: a connection that was lost between two heartbeats is no secret, though a new one could be had at once: the server
+/// may be another since, and floors from before must not be told to it.
+pub(crate) async fn heartbeat_tells_of_a_lost_connection_once(stage: &MySqlStage) {
+    let relay = joined(stage, "relay").await;
+    // One that was used a moment ago is not asked whether it is still there.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    stage.cut_connections().await;
+
+    let told = stage.store.beat(&relay, &[]).await.unwrap_err();
+
+    assert!(told.is_transient(), "{told:?}");
+    assert_eq!(stage.store.beat(&relay, &[]).await.unwrap().members.len(), 1);
+}
+
 /// O1: an event whose transaction stays open for longer than was said is passed by the closed number, and found below it.
 pub(crate) async fn very_late_commit_is_found_below(stage: &MySqlStage) {
     let (_, held) = owner_of(stage, "order-17").await;

@@ -9,7 +9,7 @@ WITH pending AS (
         SELECT count(*), min(due_at) AS oldest_due_at
         FROM outbox_event
         WHERE event_partition = lease.event_partition
-            AND seq > lease.floor
+            AND (event_partition, seq) > (lease.event_partition, lease.floor)
             AND status = 0
     ) AS fresh
     UNION ALL

@@ -49,11 +49,11 @@ LEFT JOIN LATERAL (
             -- It may come before one of its key that would be read here.
             AND NOT unplaced.is_there
             AND status = 0
-            AND event_partition = visit.event_partition
-            AND seq > visit.above
-            AND seq <= visit.up_to
+            -- As pairs, which the primary key cannot compare: by it every visit would step over all other partitions.
+            AND (event_partition, seq) > (visit.event_partition, visit.above)
+            AND (event_partition, seq) <= (visit.event_partition, visit.up_to)
             AND seq NOT IN (SELECT unnest($4::bigint[]))
-        ORDER BY seq
+        ORDER BY event_partition, seq
         LIMIT $5
     ) AS event
 ) AS fresh ON TRUE;

@@ -117,6 +117,11 @@ pub(crate) async fn statements_use_their_indexes(stage: &PostgresStage) {
         assert_plans(&mut connection, &statements, "a full table that was empty when it was analysed").await;
         connection.execute("ANALYZE outbox_event").await.unwrap();
         assert_plans(&mut connection, &statements, "a full queue").await;
+        connection
+            .execute("UPDATE outbox_event SET event_partition = 7; ANALYZE outbox_event")
+            .await
+            .unwrap();
+        assert_plans(&mut connection, &statements, "a full queue of one partition").await;
         connection.execute("UPDATE outbox_event SET status = 1; ANALYZE outbox_event").await.unwrap();
         assert_plans(&mut connection, &statements, "an empty queue beside done rows").await;
     }

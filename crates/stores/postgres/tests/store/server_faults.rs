@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, Lease, Outcome, Owner, Settlement, StoreError, Take, TxStore,
+    Administration, DoneRows, EventStore, Lease, Outcome, Owner, Ownership, Settlement, StoreError, Take,
+    TxStore,
 };
 use pillarbox::{Event, Outbox};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
+use pillarbox_testkit::conformance::ownership::unnamed;
 use pillarbox_testkit::conformance::{order_placed, take, write};
 use sqlx::{AssertSqlSafe, Row};
 
@@ -52,6 +54,22 @@ pub(crate) async fn store_recovers_from_cut_connections(stage: &PostgresStage) {
     }
 
     assert_eq!(insistently(async || store.stats().await).await.pending(), 3);
+    store.close().await;
+}
+
+/// O5: a connection that was lost between two heartbeats is no secret, though a new one could be had at once: the server
+/// may be another since, and floors from before must not be told to it.
+pub(crate) async fn heartbeat_tells_of_a_lost_connection_once(stage: &PostgresStage) {
+    let (store, relay) = (stage.marked().await, unnamed("relay"));
+    store.join(&relay).await.unwrap();
+    // One that was used a moment ago is not asked whether it is still there.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    cut(stage).await;
+
+    let told = store.beat(&relay, &[]).await.unwrap_err();
+
+    assert!(told.is_transient(), "{told:?}");
+    assert_eq!(store.beat(&relay, &[]).await.unwrap().members.len(), 1);
     store.close().await;
 }
 
