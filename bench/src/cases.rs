@@ -64,6 +64,8 @@ pub(crate) enum Case {
     OwnedAside,
     /// 1 and 2 processes that own the partitions of one outbox
     OwnedInstances,
+    /// From the commit's return to the listener's start, by the owner of the partition
+    OwnedLatency,
     /// Owners that read while another connection holds a snapshot open, and come and go
     OwnedHeldSnapshot,
     /// What owners write to the log, and how often they commit
@@ -91,6 +93,7 @@ pub(crate) async fn measure<D: Owned>(case: Case, place: &D, scale: Scale) -> Re
         Case::OwnedOrdered => owned_ordered::measure(place, scale).await,
         Case::OwnedHotKey => owned_hot_key::measure(place, scale).await,
         Case::OwnedAside => owned_aside::measure(place, scale).await,
+        Case::OwnedLatency => hot_latency::measure_owned(place, scale).await,
         _ => bail!("there is no case `{}` for {}", case.name(), D::NAME),
     }
 }

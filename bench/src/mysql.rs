@@ -64,6 +64,7 @@ impl Database for MySqlServer {
         Case::OwnedOrdered,
         Case::OwnedHotKey,
         Case::OwnedAside,
+        Case::OwnedLatency,
         Case::OwnedInstances,
         Case::OwnedHeldSnapshot,
         Case::OwnedWal,

@@ -66,6 +66,7 @@ impl Database for PostgresServer {
         Case::OwnedOrdered,
         Case::OwnedHotKey,
         Case::OwnedAside,
+        Case::OwnedLatency,
         Case::OwnedInstances,
         Case::OwnedHeldSnapshot,
         Case::OwnedWal,

@@ -56,6 +56,7 @@ impl Database for SqliteFiles {
         Case::OwnedOrdered,
         Case::OwnedHotKey,
         Case::OwnedAside,
+        Case::OwnedLatency,
     ];
     const GOALS: Goals = Goals {
         write: Goal::AtMost(1.15),

@@ -1,15 +1,17 @@
 //! `hot-latency`: from the commit's return to the listener's start, against one hop through a channel and one
-//! read of the id by its key.
+//! read of the id by its key. `owned-latency`: the same where partitions are owned, against delivery from memory.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use pillarbox::store::Mode;
 use pillarbox::{Delivery, ListenerError, Outbox};
 use sqlx::Pool;
 use tokio::sync::mpsc;
 
 use crate::database::{self, AGGREGATE, Database, EVENT};
 use crate::measure::{Deliveries, Scale, micros, quantile};
+use crate::owned::{self, Owned};
 use crate::report::{Goal, Line, grouped};
 
 const COMMITS: usize = 25_000;
@@ -19,7 +21,7 @@ const WARM_UP: usize = 20;
 pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
     let commits = scale.of(COMMITS);
     eprintln!("hot-latency: {} commits on each side", grouped(commits as u64));
-    let mut ours = Ours::<D>::start(D::store(&place.create("hot-ours").await?).await?)?;
+    let mut ours = Ours::<D>::start(D::store(&place.create("hot-ours").await?).await?, Mode::Claims)?;
     let mut by_hand = ByHand::<D>::start(D::pool(&place.create("hot-by-hand").await?).await?);
 
     let (mut of_ours, mut of_hand) = (Vec::new(), Vec::new());
@@ -31,13 +33,38 @@ pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<
         }
     }
     ours.outbox.close().await;
-    let mut lines = Vec::new();
-    for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
-        let (ours, by_hand) = (quantile(&mut of_ours, share), quantile(&mut of_hand, share));
-        let line = Line::new(D::NAME, format!("hot-latency/{name}"), ours, "µs", by_hand);
-        lines.push(line.goal(Goal::AtMost(4.0)));
+    let lines = quantiles::<D>("hot-latency", of_ours, of_hand);
+    Ok(lines.into_iter().map(|line| line.goal(Goal::AtMost(4.0))).collect())
+}
+
+pub(crate) async fn measure_owned<D: Owned>(place: &D, scale: Scale) -> Result<Vec<Line>> {
+    let commits = scale.of(COMMITS);
+    eprintln!("owned-latency: {} commits on each side", grouped(commits as u64));
+    let owned = owned::create(place, "owned-latency").await?;
+    let claimed = place.create("owned-latency-claims").await?;
+    let mut owner = Ours::<D>::start(D::store(&owned).await?, Mode::Ownership)?;
+    let mut claimer = Ours::<D>::start(D::store(&claimed).await?, Mode::Claims)?;
+
+    let (mut of_owner, mut of_claimer) = (Vec::new(), Vec::new());
+    for number in 0..WARM_UP + commits {
+        let sample = (micros(owner.commit(number).await?), micros(claimer.commit(number).await?));
+        if number >= WARM_UP {
+            of_owner.push(sample.0);
+            of_claimer.push(sample.1);
+        }
     }
-    Ok(lines)
+    owner.outbox.close().await;
+    claimer.outbox.close().await;
+    Ok(quantiles::<D>("owned-latency", of_owner, of_claimer))
+}
+
+fn quantiles<D: Database>(case: &str, mut ours: Vec<f64>, mut raw: Vec<f64>) -> Vec<Line> {
+    [("p50", 0.5), ("p99", 0.99)]
+        .map(|(name, share)| {
+            let (ours, raw) = (quantile(&mut ours, share), quantile(&mut raw, share));
+            Line::new(D::NAME, format!("{case}/{name}"), ours, "µs", raw)
+        })
+        .into()
 }
 
 /// The outbox with a listener that notes when it was called.
@@ -48,7 +75,7 @@ struct Ours<D: Database> {
 }
 
 impl<D: Database> Ours<D> {
-    fn start(store: D::Store) -> Result<Self> {
+    fn start(store: D::Store, mode: Mode) -> Result<Self> {
         let (starts, started) = mpsc::unbounded_channel();
         let deliveries = Deliveries::default();
         let listener = move |_: Delivery| {
@@ -56,6 +83,7 @@ impl<D: Database> Ours<D> {
             async move { sent.map_err(ListenerError::from) }
         };
         let outbox = Outbox::builder(store)
+            .mode(mode)
             .on_aggregate(AGGREGATE, EVENT, listener)
             .metrics(deliveries.clone())
             .start()?;
