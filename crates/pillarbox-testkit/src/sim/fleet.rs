@@ -8,6 +8,7 @@ use pillarbox::store::{Administration, Floor, Ownership};
 use pillarbox::{Clock, PARTITIONS};
 use tokio::task::JoinHandle;
 
+use super::failover::failovers;
 use super::instance::Instance;
 use super::judge::at_once;
 use super::operator::{steps, weather};
@@ -65,7 +66,11 @@ struct Fleet {
 impl Fleet {
     async fn let_things_go_wrong(&mut self) {
         let world = self.world.clone();
-        let weather = [tokio::spawn(weather(world.clone())), tokio::spawn(steps(world.clone()))];
+        let weather = [
+            tokio::spawn(weather(world.clone())),
+            tokio::spawn(steps(world.clone())),
+            tokio::spawn(failovers(world.clone())),
+        ];
         for _ in 0..world.rng.between(1, self.owned.instances.max(1)) {
             self.start_and_write();
         }
@@ -169,10 +174,14 @@ impl Fleet {
         });
     }
 
-    /// Lets go of the dead.
+    /// Lets go of the dead, and of those who have stopped by themselves: a failover that takes a join back leaves an
+    /// earlier incarnation of the name as the current one.
     fn reap(&mut self) {
-        let dead = self.instances.extract_if(.., |instance| !instance.process.is_alive());
-        dead.for_each(|instance| instance.end());
+        let may_stop = self.world.failovers.count() > 0;
+        let is_over =
+            |instance: &mut Instance| !instance.process.is_alive() || may_stop && instance.has_stopped();
+        let over = self.instances.extract_if(.., is_over);
+        over.for_each(|instance| instance.end());
     }
 
     async fn stop(&self, instance: Instance) {

@@ -26,6 +26,7 @@ impl SimLine {
         let (world, process) = (&self.world, self.process);
         let how = if inherits { "joins and inherits" } else { "acquires" };
         world.note(format_args!("{process} {how} {}", given.len()));
+        world.note_reset_floors(given);
         let noted = world.tenancy().given(process, instance, given, inherits, world.clock.wall());
         match noted {
             Ok(passed) => {
@@ -58,7 +59,8 @@ impl SimLine {
     fn given_back(&self, owner: &Owner, floors: &[Floor]) {
         let (world, process) = (&self.world, self.process);
         world.note(format_args!("{process} gives {} back", floors.len()));
-        let noted = world.tenancy().given_back(process, owner, floors);
+        let may_run = !world.failovers.are_over(world.clock.now());
+        let noted = world.tenancy().given_back(process, owner, floors, may_run);
         match noted {
             Ok((risen, in_flight)) => {
                 world.cover("partitions given back", floors.len() as u64);
@@ -85,7 +87,9 @@ impl SimLine {
             }
             let is_ahead = fetched.taken.created_at > now && call == Call::Fetch;
             world.cover("events read by a clock that is behind their writing", u64::from(is_ahead));
-            if call == Call::Below {
+            let may_be_below =
+                world.failovers.were_events_restored() || !world.failovers.has_heard(self.process);
+            if call == Call::Below && !may_be_below {
                 world.violation(format!("{id} was found below its floor"));
             }
             // Dead for whoever reads it, though that is not recorded yet.
