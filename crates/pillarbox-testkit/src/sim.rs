@@ -2,8 +2,9 @@
 //!
 //! A run has three parts. First everything goes wrong that can: calls fail before and after their effect or
 //! never answer, processes die at any of their awaits, the database's clock jumps, the database fails over and
-//! takes commits back, listeners and the sink misbehave. Then the faults end, and everything that was committed must end done or dead within a bounded
-//! time. At last an instance is closed in the middle of its work, and must leave nothing behind.
+//! takes commits back, listeners and the sink misbehave. Then the faults end, and everything that was committed
+//! must end done or dead within a bounded time. At last an instance is closed in the middle of its work, and must
+//! leave nothing behind.
 //!
 //! All the while each effect on the store is held against a model of the table, and each delivery against a
 //! [`Ledger`](crate::ledger::Ledger). The same seed gives the same run.

@@ -26,6 +26,7 @@ pub const OWNERSHIP: &[&str] = &[
     "duplicates with a cause",
     "effects after the lease had expired",
     "effects while the caller was frozen",
+    "epochs given a second time",
     "events aside behind their key",
     "events in runs",
     "events read by a clock that is behind their writing",

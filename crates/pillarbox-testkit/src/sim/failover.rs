@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pillarbox::store::{Administration, Holding, TxStore};
+use pillarbox::store::{Administration, Epoch, Holding, TxStore};
 use pillarbox::{Clock, Event, Replica};
 
 use super::judge::at_once;
@@ -33,10 +33,21 @@ pub(super) struct Failovers {
     last: AtomicU64,
     /// Whether the events alone went back once, so that floors may lie above numbers that are given again.
     were_events_restored: AtomicBool,
-    /// How many there had been when each process last got an answer to a heartbeat.
-    heard: Mutex<BTreeMap<u32, u64>>,
+    /// What each process knows by the last answer to a heartbeat.
+    heard: Mutex<BTreeMap<u32, Heard>>,
+    /// The latest epoch that each partition has ever had.
+    epochs: Mutex<BTreeMap<u8, Epoch>>,
     /// Who has had each number, and who has it now.
     numbers: Mutex<BTreeMap<i64, String>>,
+}
+
+/// What a process knows of failovers.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    /// How many there had been.
+    count: u64,
+    /// Since when all of its tasks may know it, in simulated time.
+    since: Duration,
 }
 
 impl Failovers {
@@ -47,6 +58,7 @@ impl Failovers {
             last: AtomicU64::new(0),
             were_events_restored: AtomicBool::new(false),
             heard: Mutex::default(),
+            epochs: Mutex::default(),
             numbers: Mutex::default(),
         }
     }
@@ -60,15 +72,39 @@ impl Failovers {
     }
 
     /// A heartbeat of a process was answered.
-    pub(super) fn answered(&self, process: u32) {
+    pub(super) fn answered(&self, process: u32, now: Duration) {
         let count = self.count();
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(process, count);
+        let mut heard = self.heard();
+        // What is known already is not known any later.
+        if heard.get(&process).is_none_or(|heard| heard.count != count) {
+            heard.insert(process, Heard { count, since: now });
+        }
+    }
+
+    /// A process goes on after a freeze: what it was told before may not have reached all of its tasks.
+    pub(super) fn thawed(&self, process: u32, now: Duration) {
+        if let Some(heard) = self.heard().get_mut(&process) {
+            heard.since = now;
+        }
     }
 
     /// Whether a heartbeat of a process was answered since the last failover, so that it knows what it owns.
     pub(super) fn has_heard(&self, process: u32) -> bool {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.get(&process).copied().unwrap_or_default() == self.count()
+        self.heard_by(process).count == self.count()
+    }
+
+    /// Whether what a process asks now is asked by what it was told since the last failover. Its tasks hear of that one
+    /// after the other, but before time goes on.
+    pub(super) fn asks_anew(&self, process: u32, now: Duration) -> bool {
+        self.count() == 0 || self.has_heard(process) && self.heard_by(process).since < now
+    }
+
+    fn heard_by(&self, process: u32) -> Heard {
+        self.heard().get(&process).copied().unwrap_or_default()
+    }
+
+    fn heard(&self) -> MutexGuard<'_, BTreeMap<u32, Heard>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing that was read before the last failover is delivered any more.
@@ -189,6 +225,20 @@ impl World {
         let now = self.failovers.numbers().get(&seq).cloned();
         let is_another = |now: &String| *now != event_id && self.model().partition_of(now) == Some(partition);
         now.as_ref().is_some_and(is_another) && self.ledger.is_taken_back(event_id)
+    }
+
+    /// Counts epochs that are given though their partitions have had them before.
+    pub(super) fn note_epochs(&self, given: &[Holding]) {
+        let mut epochs = self.failovers.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let tenancy = self.tenancy();
+        let mut again = 0;
+        for Holding { partition, epoch, .. } in given {
+            let latest = epochs.entry(*partition).or_default();
+            again += u64::from(tenancy.epoch_of(*partition) < *epoch && *epoch <= *latest);
+            *latest = (*latest).max(*epoch);
+        }
+        drop(tenancy);
+        self.cover("epochs given a second time", again);
     }
 
     /// Counts floors that lay above all numbers, and are forgotten.

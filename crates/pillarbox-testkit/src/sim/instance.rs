@@ -1,7 +1,7 @@
 //! One incarnation: a process with the real engine in it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -37,8 +37,14 @@ impl Instance {
         world.note(format_args!("process {number} starts, dies at poll {dies_at}: {settings:?}"));
         let process = Process::new(world, number, dies_at);
         let caller = Arc::downgrade(&process);
-        let met = AtomicU64::new(world.failovers.count());
-        let line = SimLine { world: world.clone(), process: number, caller, rng: rng.fork(), met };
+        let line = SimLine {
+            world: world.clone(),
+            process: number,
+            caller,
+            rng: rng.fork(),
+            met: AtomicU64::new(world.failovers.count()),
+            looks_anew: AtomicBool::new(false),
+        };
         let store = FaultyStore::new(world.db.clone(), Arc::new(line));
         process.holds(store.cutter());
         let outbox = start_outbox(store, &process, &settings, &rng);

@@ -2,7 +2,7 @@
 
 mod owned;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,11 +26,17 @@ pub(super) struct SimLine {
     pub(super) rng: Rng,
     /// The failovers that the session of its heartbeats has met.
     pub(super) met: AtomicU64,
+    /// Whether its last look below the floors was by floors from since the last failover; there is one at a time.
+    pub(super) looks_anew: AtomicBool,
 }
 
 impl Faults for SimLine {
     fn next(&self, call: Call) -> Fault {
         note_calling(matches!(call, Call::Settle) || call >= Call::Join);
+        if call == Call::Below {
+            let looks_anew = self.world.failovers.asks_anew(self.process, self.world.clock.now());
+            self.looks_anew.store(looks_anew, Ordering::Relaxed);
+        }
         self.draw(call)
     }
 
@@ -40,7 +46,7 @@ impl Faults for SimLine {
 
     fn answered(&self, call: Call) {
         if matches!(call, Call::Join | Call::Beat) {
-            self.world.failovers.answered(self.process);
+            self.world.failovers.answered(self.process, self.world.clock.now());
         }
     }
 

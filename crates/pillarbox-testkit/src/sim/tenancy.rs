@@ -145,9 +145,11 @@ impl Tenancy {
             return Ok(Vec::new());
         }
         let risen = self.raise(&instance.owner, floors);
+        let mut all_told = [None; PARTITIONS];
+        pulse.held.iter().for_each(|told| all_told[usize::from(told.partition)] = Some(told));
         for (number, partition) in (0..=u8::MAX).zip(&mut self.partitions) {
             let holder = partition.holder.as_mut().filter(|holder| holder.owner == instance.owner);
-            let told = pulse.held.iter().find(|holding| holding.partition == number);
+            let told = all_told[usize::from(number)];
             match (holder, told) {
                 (None, None) => {}
                 (Some(holder), Some(told)) if told.epoch == partition.epoch => {

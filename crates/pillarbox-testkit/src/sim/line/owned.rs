@@ -1,5 +1,7 @@
 //! What is seen on a line where partitions are owned.
 
+use std::sync::atomic::Ordering;
+
 use pillarbox::Clock;
 use pillarbox::store::{Fetched, Floor, Holding, Instance, Owner, Pulse, Taken, Visit};
 
@@ -27,6 +29,7 @@ impl SimLine {
         let how = if inherits { "joins and inherits" } else { "acquires" };
         world.note(format_args!("{process} {how} {}", given.len()));
         world.note_reset_floors(given);
+        world.note_epochs(given);
         let noted = world.tenancy().given(process, instance, given, inherits, world.clock.wall());
         match noted {
             Ok(passed) => {
@@ -87,8 +90,8 @@ impl SimLine {
             }
             let is_ahead = fetched.taken.created_at > now && call == Call::Fetch;
             world.cover("events read by a clock that is behind their writing", u64::from(is_ahead));
-            let may_be_below =
-                world.failovers.were_events_restored() || !world.failovers.has_heard(self.process);
+            let looks_anew = self.looks_anew.load(Ordering::Relaxed);
+            let may_be_below = world.failovers.were_events_restored() || !looks_anew;
             if call == Call::Below && !may_be_below {
                 world.violation(format!("{id} was found below its floor"));
             }
