@@ -71,6 +71,7 @@ struct Entry {
 struct Mark {
     is_done: bool,
     is_dead: bool,
+    stands_apart: bool,
 }
 
 /// What is recorded of all that is committed, at some moment.
@@ -258,7 +259,11 @@ impl Ledger {
     pub fn marks(&self) -> Marks {
         let book = self.lock();
         let committed = book.entries.iter().filter(|(_, entry)| entry.committed.is_some());
-        let mark = |entry: &Entry| Mark { is_done: entry.is_done, is_dead: entry.is_dead };
+        let mark = |entry: &Entry| Mark {
+            is_done: entry.is_done,
+            is_dead: entry.is_dead,
+            stands_apart: entry.stands_apart,
+        };
         Marks(committed.map(|(id, entry)| (id.clone(), mark(entry))).collect())
     }
 
@@ -277,6 +282,9 @@ impl Ledger {
                 continue;
             };
             (entry.is_done, entry.is_dead) = (mark.is_done, mark.is_dead);
+            // A replay may have been taken back: then it is as dead as before, and nobody waits for it.
+            entry.is_through |= mark.is_done || mark.is_dead;
+            entry.stands_apart = mark.stands_apart;
             if !mark.is_done {
                 entry.causes = BTreeSet::from([Cause::Failover]);
                 entry.explained += 1;
@@ -418,6 +426,27 @@ mod tests {
         assert!(ledger.balance().is_even(), "{}", ledger.balance());
         deliver("order-1");
         assert_eq!(ledger.balance().unexplained, ["order-1"]);
+    }
+
+    /// O6: a replay that a failover takes back leaves its event dead, and nobody waits for that.
+    #[test]
+    fn event_whose_replay_was_taken_back_is_not_overtaken() {
+        let ledger = Ledger::new();
+        let commit = |id: &str| {
+            ledger.written(id, Some("customer-9"));
+            ledger.inserted(id, false);
+            ledger.committed(id);
+        };
+        commit("order-1");
+        ledger.begun("order-1");
+        ledger.dead("order-1", true);
+        let marks = ledger.marks();
+        ledger.replayed("order-1", true);
+
+        ledger.fail_over(&marks);
+        commit("order-2");
+
+        assert!(ledger.begun("order-2").is_empty());
     }
 
     /// O1: order is that of commits and inserts. Of two that overlap each may be first.

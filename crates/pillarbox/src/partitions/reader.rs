@@ -214,7 +214,9 @@ impl Reader {
         let anew = self.anew.remove(&partition);
         if self.owned.contains(&partition) {
             self.lanes.drain(partition);
-            self.leaving.insert(partition, anew.map_or(i64::MAX, |holding| holding.floor));
+            // It may have been told to leave before, and to begin anew before that.
+            let most = self.leaving.entry(partition).or_insert(i64::MAX);
+            *most = anew.map_or(*most, |holding| holding.floor);
         } else if let Some(Holding { epoch, floor, .. }) = beginning {
             self.report(Report::Drained(Floor { partition, epoch, floor }));
         }

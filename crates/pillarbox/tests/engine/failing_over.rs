@@ -114,6 +114,43 @@ async fn heartbeat_ahead_of_the_reader_stores_no_floor() {
     assert_eq!(other.counts().below_floor, 0);
 }
 
+/// O5, S10: nor does who is closed while a partition that is to be given back waits for what ran through the failover.
+#[tokio::test(start_paused = true)]
+async fn partition_that_is_left_twice_stores_no_floor() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (listener, mut desk) = Desk::open();
+    let (builder, faults) = stage.faulty();
+    let builder = builder.workers(16).delivery_timeout(HOUR / 4).lease_for(HOUR / 2).drain_timeout(SECOND);
+    let builder = builder.rebalance_every(SECOND).ordered();
+    let outbox = builder.on("OrderPlaced", listener).start().unwrap();
+    stage.pass(SECOND).await;
+    let orders = |numbers: std::ops::Range<u32>| {
+        let order = |number| placing(&format!("order-{number}")).key(format!("customer-{}", number % 16));
+        numbers.map(|number| order(number).build().unwrap()).collect()
+    };
+    let replica = stage.store.replica();
+    stage.insert(orders(0..16)).await;
+    desk.accept_many(16).await;
+    stage.pass(SECOND).await;
+    stage.insert(orders(16..32)).await;
+    let mut running = Vec::new();
+    while running.len() < 16 {
+        running.push(desk.next().await);
+    }
+
+    stage.store.fail_over(replica);
+    stage.insert(orders(32..80)).await;
+    faults.members.next(1);
+    stage.pass(10 * SECOND).await;
+    let (other, _) = start(&stage, &seen);
+    stage.pass(20 * SECOND).await;
+    outbox.close().await;
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!((seen.len(), seen.distinct().len()), (48, 48), "{:?}", seen.ids());
+    assert_eq!(other.counts().below_floor, 0);
+}
+
 /// No loss: what was closed before a failover is open again after it.
 #[tokio::test(start_paused = true)]
 async fn closed_number_from_before_a_failover_counts_no_more() {
