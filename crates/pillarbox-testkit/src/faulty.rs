@@ -113,9 +113,14 @@ impl Line {
         told: impl FnOnce(&dyn Faults, &T),
         fail: impl FnOnce(Failure) -> E,
     ) -> Result<T, E> {
-        let fault = self.faults.next(call);
+        let (fault, session) = (self.faults.next(call), self.faults.session());
         self.pass(fault.before).await;
+        let is_cut = || self.faults.session() != session;
         match fault.then {
+            _ if is_cut() => {
+                self.faults.is_over();
+                Err(fail(Failure::NeverBegun))
+            }
             Then::Hang => std::future::pending().await,
             Then::FailBefore | Then::RollBack => {
                 self.faults.is_over();
@@ -134,8 +139,13 @@ impl Line {
                     told(&*self.faults, value);
                 }
                 self.pass(fault.after).await;
-                let is_lost = fault.then == Then::FailAfter;
-                if is_lost { Err(fail(Failure::AnswerLost)) } else { answer }
+                if fault.then == Then::FailAfter || is_cut() {
+                    return Err(fail(Failure::AnswerLost));
+                }
+                if answer.is_ok() {
+                    self.faults.answered(call);
+                }
+                answer
             }
         }
     }

@@ -33,6 +33,8 @@ pub enum Cause {
     LostAnswer,
     /// An operator replayed it.
     Replayed,
+    /// A failover of the database took back what was recorded of it.
+    Failover,
 }
 
 #[derive(Default)]
@@ -60,7 +62,21 @@ struct Entry {
     false_done: bool,
     is_dead: bool,
     ghost: bool,
+    /// A failover of the database took its commit back.
+    is_taken_back: bool,
 }
+
+/// What is recorded of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    is_done: bool,
+    is_dead: bool,
+    stands_apart: bool,
+}
+
+/// What is recorded of all that is committed, at some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Marks(BTreeMap<String, Mark>);
 
 /// A book of events: what was written, delivered, duplicated and lost.
 ///
@@ -239,6 +255,49 @@ impl Ledger {
         entry.is_through |= is_dead;
     }
 
+    /// What is recorded by now.
+    pub fn marks(&self) -> Marks {
+        let book = self.lock();
+        let committed = book.entries.iter().filter(|(_, entry)| entry.committed.is_some());
+        let mark = |entry: &Entry| Mark {
+            is_done: entry.is_done,
+            is_dead: entry.is_dead,
+            stands_apart: entry.stands_apart,
+        };
+        Marks(committed.map(|(id, entry)| (id.clone(), mark(entry))).collect())
+    }
+
+    /// The database has gone back to where these marks were made. What was committed since is gone, and nobody's loss;
+    /// what was recorded since comes again. Returns how many commits were taken back.
+    pub fn fail_over(&self, marks: &Marks) -> u64 {
+        let mut taken_back = 0;
+        for (id, entry) in &mut self.lock().entries {
+            let Some(mark) = marks.0.get(id) else {
+                let is_gone = entry.committed.is_some() && !entry.is_taken_back;
+                taken_back += u64::from(is_gone);
+                entry.is_taken_back |= is_gone;
+                (entry.is_done, entry.is_dead) = (false, false);
+                // Nobody waits for it.
+                entry.is_through |= is_gone;
+                continue;
+            };
+            (entry.is_done, entry.is_dead) = (mark.is_done, mark.is_dead);
+            // A replay may have been taken back: then it is as dead as before, and nobody waits for it.
+            entry.is_through |= mark.is_done || mark.is_dead;
+            entry.stands_apart = mark.stands_apart;
+            if !mark.is_done {
+                entry.causes = BTreeSet::from([Cause::Failover]);
+                entry.explained += 1;
+            }
+        }
+        taken_back
+    }
+
+    /// Whether a failover has taken the commit of an event back.
+    pub fn is_taken_back(&self, event_id: &str) -> bool {
+        self.lock().entries.get(event_id).is_some_and(|entry| entry.is_taken_back)
+    }
+
     /// Every event that was written, in order.
     pub fn events(&self) -> Vec<String> {
         self.lock().order.clone()
@@ -263,8 +322,10 @@ impl Ledger {
             balance.dead += u64::from(entry.is_dead);
             let duplicates = entry.deliveries.saturating_sub(1);
             balance.duplicates += u64::from(duplicates);
-            let is_lost = entry.ending == Some(Ending::Committed) && !entry.is_done && !entry.is_dead;
-            let is_ghost = entry.ghost || entry.ending == Some(Ending::RolledBack) && entry.deliveries > 0;
+            let is_over = entry.is_done || entry.is_dead || entry.is_taken_back;
+            let is_lost = entry.ending == Some(Ending::Committed) && !is_over;
+            let is_unwritten = entry.ending == Some(Ending::RolledBack) && !entry.is_taken_back;
+            let is_ghost = entry.ghost || is_unwritten && entry.deliveries > 0;
             for (list, holds) in [
                 (&mut balance.unexplained, duplicates > entry.explained),
                 (&mut balance.lost, is_lost),
@@ -335,6 +396,59 @@ mod tests {
         assert_eq!(balance.false_done, ["order-3"]);
         assert!(balance.to_string().contains("lost                         1  order-2"), "{balance}");
     }
+
+    /// Q3: what a failover takes back is neither lost nor a ghost; what it leaves must be done, and may be delivered
+    /// once more.
+    #[test]
+    fn failover_takes_back_what_came_after_the_marks() {
+        let ledger = Ledger::new();
+        let commit = |id: &str| {
+            ledger.written(id, None);
+            ledger.inserted(id, false);
+            ledger.committed(id);
+            ledger.ended(id, Ending::Committed);
+        };
+        let deliver = |id: &str| {
+            ledger.delivered(id, true);
+            ledger.succeeded(id);
+            ledger.done(id);
+        };
+        commit("order-1");
+        let marks = ledger.marks();
+        commit("order-2");
+        deliver("order-1");
+        deliver("order-2");
+
+        assert_eq!(ledger.fail_over(&marks), 1);
+
+        assert_eq!(ledger.balance().lost, ["order-1"]);
+        deliver("order-1");
+        assert!(ledger.balance().is_even(), "{}", ledger.balance());
+        deliver("order-1");
+        assert_eq!(ledger.balance().unexplained, ["order-1"]);
+    }
+
+    /// O6: a replay that a failover takes back leaves its event dead, and nobody waits for that.
+    #[test]
+    fn event_whose_replay_was_taken_back_is_not_overtaken() {
+        let ledger = Ledger::new();
+        let commit = |id: &str| {
+            ledger.written(id, Some("customer-9"));
+            ledger.inserted(id, false);
+            ledger.committed(id);
+        };
+        commit("order-1");
+        ledger.begun("order-1");
+        ledger.dead("order-1", true);
+        let marks = ledger.marks();
+        ledger.replayed("order-1", true);
+
+        ledger.fail_over(&marks);
+        commit("order-2");
+
+        assert!(ledger.begun("order-2").is_empty());
+    }
+
     /// O1: order is that of commits and inserts. Of two that overlap each may be first.
     #[test]
     fn event_overtakes_what_was_committed_before_it_was_inserted() {

@@ -1,9 +1,10 @@
 //! The simulator: the real engine on a store with faults, in simulated time, from a seed.
 //!
 //! A run has three parts. First everything goes wrong that can: calls fail before and after their effect or
-//! never answer, processes die at any of their awaits, the database's clock jumps, listeners and the sink
-//! misbehave. Then the faults end, and everything that was committed must end done or dead within a bounded
-//! time. At last an instance is closed in the middle of its work, and must leave nothing behind.
+//! never answer, processes die at any of their awaits, the database's clock jumps, the database fails over and
+//! takes commits back, listeners and the sink misbehave. Then the faults end, and everything that was committed
+//! must end done or dead within a bounded time. At last an instance is closed in the middle of its work, and must
+//! leave nothing behind.
 //!
 //! All the while each effect on the store is held against a model of the table, and each delivery against a
 //! [`Ledger`](crate::ledger::Ledger). The same seed gives the same run.
@@ -11,6 +12,7 @@
 mod application;
 mod cold_queue;
 pub mod coverage;
+mod failover;
 mod fleet;
 mod hints;
 mod instance;
@@ -113,7 +115,7 @@ pub fn run(seed: u64, script: Script) -> Report {
     runtime.block_on(async {
         let rng = Rng::new(seed);
         let options = drawn(&rng, seed, script);
-        let world = World::new(options, script, (rng, Rng::beside(seed)));
+        let world = World::new(options, script, [rng, Rng::beside(seed), Rng::failing_over(seed)]);
         match script.mode {
             Mode::Claims => supervisor::supervise(&world).await,
             Mode::Ownership => fleet::supervise(&world).await,

@@ -123,6 +123,12 @@ mod mutants {
         assert!(caught_among_owners(Mutant::NoEpochCheck).contains("without the lease"));
     }
 
+    /// O5, S10
+    #[test]
+    fn missing_comparison_of_ids_is_caught() {
+        assert!(caught_among_owners(Mutant::NoIdCheck).contains("is not in the table, but"));
+    }
+
     /// O5, D8
     #[test]
     fn hand_over_without_drain_is_caught() {

@@ -92,13 +92,20 @@ fn same_seed_gives_the_same_trace_of_a_fleet() {
 
 /// Seeds that failed before a bug was mended, within the limits that they need or were found under, and what was wrong.
 /// `simulate` prints the limits of a failing seed, made as small as it can.
-const KEPT: [(u64, &str, &str); 3] = [
+const KEPT: [(u64, &str, &str); 6] = [
     (106, BEFORE_HINTS, "delivered what had been queued before its partition was lost"),
     (617, BEFORE_HINTS, "did not give back what it had acquired as it closed"),
     (837, BEFORE_HINTS, "did not give back what it had acquired as it closed"),
+    (10237, HEARTBEAT_AHEAD, "told floors from before a failover, before the reader had begun anew"),
+    (12476, RETURN_AHEAD, "gave back with floors from before a failover that a heartbeat had met"),
+    (16977, RETURN_ANEW, "gave back with floors from before a failover that a heartbeat had met"),
 ];
 /// What there was not yet when the first of them were found.
-const BEFORE_HINTS: &str = "late_effects=0,steps=0,hints=0,put_off=0";
+const BEFORE_HINTS: &str = "late_effects=0,steps=0,hints=0,put_off=0,failovers=0";
+const HEARTBEAT_AHEAD: &str =
+    "instances=0,changes=1,keys=0,fault_rate=6,late_effects=0,jumps=0,operator=0,hints=0,put_off=0";
+const RETURN_AHEAD: &str = "instances=0,changes=2,writers=1,keys=2,fault_rate=148,late_effects=0,hints=0";
+const RETURN_ANEW: &str = "changes=1,keys=2,fault_rate=76,freezes=0,late_effects=0,operator=0,put_off=0";
 
 /// D8, O1, O5
 #[test]

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::lanes::Read;
 use crate::shutdown::Shutdown;
-use crate::store::{Blocked, Due, Fetched, Holding, Lease, Outcome, StoreError, Taken, WakeUp};
+use crate::store::{Blocked, Due, Fetched, Floor, Holding, Lease, Outcome, StoreError, Taken, WakeUp};
 
 /// What the reader is told.
 pub(crate) enum Message {
@@ -32,6 +32,8 @@ pub(crate) enum Message {
     Drain(u8),
     /// A partition has no suspects any more.
     Absolve(u8),
+    /// All that was held through an outage has been told to begin: [report](Report::Anew) that it was heard.
+    Anew,
     /// All of the share that was free has been acquired.
     HasShare,
     /// A delivery has ended.
@@ -46,6 +48,14 @@ pub(crate) enum Message {
     Poll(oneshot::Sender<Result<(), StoreError>>),
     /// What the reader itself has asked for has come.
     Came(Answer),
+}
+
+/// What the membership is told by the reader, in the order in which it happened.
+pub(crate) enum Report {
+    /// Nothing of a partition is in flight any more.
+    Drained(Floor),
+    /// What is told from now on is known since the last outage; all before may be from before it.
+    Anew,
 }
 
 /// What the database has answered to the reader.

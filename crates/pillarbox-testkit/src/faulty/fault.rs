@@ -143,6 +143,14 @@ pub trait Faults: Send + Sync + 'static {
     /// needs to know.
     fn is_over(&self) {}
 
+    /// The answer of a call has arrived, and is no error. Nothing, if nobody needs to know.
+    fn answered(&self, _call: Call) {}
+
+    /// Changes when all sessions are cut: calls that are under way then fail, whether they have taken effect or not.
+    fn session(&self) -> u64 {
+        0
+    }
+
     /// The store was asked to tell other processes that there is something new in these partitions. Nobody hears it,
     /// unless they are told.
     fn announced(&self, partitions: PartitionSet) {

@@ -55,7 +55,7 @@ impl<S: TxStore> TxStore for FaultyStore<S> {
     fn commit(tx: Self::Tx) -> BoxFuture<'static, Result<(), CommitError>> {
         let FaultyTx { inner, line } = tx;
         Box::pin(async move {
-            let fault = line.faults.next(Call::Commit);
+            let (fault, session) = (line.faults.next(Call::Commit), line.faults.session());
             line.pass(fault.before).await;
             let reason = "the connection was lost".to_owned();
             match fault.then {
@@ -73,7 +73,7 @@ impl<S: TxStore> TxStore for FaultyStore<S> {
                     let answer = S::commit(inner).await;
                     line.faults.took_effect(Effect::Committed);
                     line.pass(fault.after).await;
-                    let is_lost = fault.then == Then::FailAfter;
+                    let is_lost = fault.then == Then::FailAfter || line.faults.session() != session;
                     if is_lost { Err(CommitError::Unknown { reason, source: None }) } else { answer }
                 }
             }

@@ -8,6 +8,7 @@ use pillarbox::store::{Administration, Floor, Ownership};
 use pillarbox::{Clock, PARTITIONS};
 use tokio::task::JoinHandle;
 
+use super::failover::failovers;
 use super::instance::Instance;
 use super::judge::at_once;
 use super::operator::{steps, weather};
@@ -19,6 +20,9 @@ use super::world::World;
 const DRAIN_WITHIN: Duration = Duration::from_secs(1_800);
 /// The same after the clock has jumped: what was due looks delayed for as far as it went back.
 const DRAIN_AFTER_JUMP_WITHIN: Duration = Duration::from_secs(3 * 3_600);
+/// The same after the events alone were restored: what lies below floors since then is found by the slow look only. Who
+/// has a queue for one looks for one event of one partition every ten seconds, so a round takes 43 minutes.
+const DRAIN_AFTER_RESTORE_WITHIN: Duration = Duration::from_secs(12 * 3_600);
 /// Within this time everybody has looked at all of his partitions, and set aside what waits for a parked key. Who has a
 /// queue for one does that one by one, with a poll between two of them.
 const LOOK_WITHIN: Duration = Duration::from_secs(600);
@@ -65,7 +69,11 @@ struct Fleet {
 impl Fleet {
     async fn let_things_go_wrong(&mut self) {
         let world = self.world.clone();
-        let weather = [tokio::spawn(weather(world.clone())), tokio::spawn(steps(world.clone()))];
+        let weather = [
+            tokio::spawn(weather(world.clone())),
+            tokio::spawn(steps(world.clone())),
+            tokio::spawn(failovers(world.clone())),
+        ];
         for _ in 0..world.rng.between(1, self.owned.instances.max(1)) {
             self.start_and_write();
         }
@@ -169,10 +177,14 @@ impl Fleet {
         });
     }
 
-    /// Lets go of the dead.
+    /// Lets go of the dead, and of those who have stopped by themselves: a failover that takes a join back leaves an
+    /// earlier incarnation of the name as the current one.
     fn reap(&mut self) {
-        let dead = self.instances.extract_if(.., |instance| !instance.process.is_alive());
-        dead.for_each(|instance| instance.end());
+        let may_stop = self.world.failovers.count() > 0;
+        let is_over =
+            |instance: &mut Instance| !instance.process.is_alive() || may_stop && instance.has_stopped();
+        let over = self.instances.extract_if(.., is_over);
+        over.for_each(|instance| instance.end());
     }
 
     async fn stop(&self, instance: Instance) {
@@ -214,7 +226,7 @@ impl Fleet {
                 let name = self.world.rng.pick(&[None, Some(NAMES[0])]);
                 self.start(name, u64::MAX);
             }
-            let limit = if self.world.clock.has_jumped() { DRAIN_AFTER_JUMP_WITHIN } else { DRAIN_WITHIN };
+            let limit = self.drain_within();
             if self.world.clock.now() - begun > limit {
                 let left = self.pending().await;
                 return self.world.violation(format!("{left} events still pend after {limit:?}"));
@@ -230,6 +242,16 @@ impl Fleet {
                 }
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    fn drain_within(&self) -> Duration {
+        if self.world.failovers.were_events_restored() {
+            DRAIN_AFTER_RESTORE_WITHIN
+        } else if self.world.clock.has_jumped() {
+            DRAIN_AFTER_JUMP_WITHIN
+        } else {
+            DRAIN_WITHIN
         }
     }
 

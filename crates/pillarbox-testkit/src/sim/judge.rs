@@ -33,28 +33,34 @@ impl World {
         let is_owner = self.tenancy().is_owner(process, partition, self.clock.wall());
         if !is_owner {
             self.cover("deliveries by former owners", 1);
-            if !self.clock.has_jumped() {
+            if !self.clock.has_jumped() && self.failovers.has_heard(process) {
                 self.violation(format!("{process} delivers {id}, but does not own partition {partition}"));
             }
         }
         let key = self.ledger.key_of(id);
         self.check_order(id, key.as_deref());
         // What a former owner begins was read under an epoch that is over.
+        let is_owner = is_owner && self.failovers.has_heard(process);
         let epoch = if is_owner { self.tenancy().epoch_of(partition) } else { Epoch(-1) };
         let begun = Running { process, id: id.to_owned(), key, partition, epoch };
         let beside = self.tenancy().begun(number, begun);
-        if let Some(beside) = beside.filter(|_| self.order() != Order::None && !self.clock.has_jumped()) {
+        if let Some(beside) = beside.filter(|_| self.order() != Order::None && self.is_order_promised()) {
             self.violation(format!("{id} is delivered beside {} of its key", beside.id));
         }
         Some(number)
     }
 
-    /// A jump of the database's clock can end leases early and make events look delayed, so nothing is promised then.
+    /// A jump of the database's clock can end leases early and make events look delayed, and after a failover owners go
+    /// on with what they have read, so nothing is promised then.
+    fn is_order_promised(&self) -> bool {
+        !self.clock.has_jumped() && self.failovers.are_over(self.clock.now())
+    }
+
     fn check_order(&self, id: &str, key: Option<&str>) {
         let is_first = !self.ledger.has_begun(id);
         let overtaken = self.ledger.begun(id);
         let Some(key) = key.filter(|_| self.order().is_kept() && is_first) else { return };
-        let is_promised = !self.clock.has_jumped();
+        let is_promised = self.is_order_promised();
         if !overtaken.is_empty() && is_promised {
             self.violation(format!("{id} overtakes {overtaken:?} of {key}"));
         }
@@ -96,8 +102,11 @@ impl World {
         }
     }
 
-    /// Nothing fresh may lie below a floor.
+    /// Nothing fresh may lie below a floor, unless the events were restored alone.
     pub(super) fn check_floors(&self, risen: &[Floor]) {
+        if self.failovers.were_events_restored() {
+            return;
+        }
         let visit = |floor: &Floor| Visit {
             partition: floor.partition,
             epoch: floor.epoch,
@@ -119,11 +128,12 @@ impl World {
         for id in self.ledger.open() {
             let Some(row) = at_once(self.db.find(&id)).ok().flatten() else { continue };
             self.ledger.committed(&id);
+            self.note_number(row.seq, &id);
             self.cover("late commits", u64::from(row.seq < before));
             highest = highest.max(row.seq);
             let Ok(event) = row.event else { continue };
             let floor = self.tenancy().floor_of(event.partition());
-            if row.seq <= floor {
+            if row.seq <= floor && !self.failovers.were_events_restored() {
                 self.violation(format!("{id} was committed as {} below the floor {floor}", row.seq));
             }
         }

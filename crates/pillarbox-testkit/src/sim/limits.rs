@@ -11,7 +11,7 @@ pub struct Limits {
     most: [u64; COUNT],
 }
 
-const COUNT: usize = 16;
+const COUNT: usize = 17;
 
 /// What a run can have less of, or none; of those at the front most is gained by less.
 const NAMES: [&str; COUNT] = [
@@ -31,6 +31,7 @@ const NAMES: [&str; COUNT] = [
     "operator",
     "hints",
     "put_off",
+    "failovers",
 ];
 
 impl Limits {
@@ -65,6 +66,7 @@ impl Limits {
             Amount::Flag(&mut owned.has_operator),
             Amount::Flag(&mut owned.has_hints),
             Amount::Count(&mut owned.put_off),
+            Amount::Flag(&mut owned.has_failovers),
         ]
     }
 

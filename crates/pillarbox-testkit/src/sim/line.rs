@@ -2,7 +2,7 @@
 
 mod owned;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -24,16 +24,34 @@ pub(super) struct SimLine {
     /// The process, to be told when a call of it will never answer.
     pub(super) caller: Weak<Process>,
     pub(super) rng: Rng,
+    /// The failovers that the session of its heartbeats has met.
+    pub(super) met: AtomicU64,
+    /// Whether its last look below the floors was by floors from since the last failover; there is one at a time.
+    pub(super) looks_anew: AtomicBool,
 }
 
 impl Faults for SimLine {
     fn next(&self, call: Call) -> Fault {
         note_calling(matches!(call, Call::Settle) || call >= Call::Join);
+        if call == Call::Below {
+            let looks_anew = self.world.failovers.asks_anew(self.process, self.world.clock.now());
+            self.looks_anew.store(looks_anew, Ordering::Relaxed);
+        }
         self.draw(call)
     }
 
     fn is_over(&self) {
         note_calling(false);
+    }
+
+    fn answered(&self, call: Call) {
+        if matches!(call, Call::Join | Call::Beat) {
+            self.world.failovers.answered(self.process, self.world.clock.now());
+        }
+    }
+
+    fn session(&self) -> u64 {
+        self.world.failovers.count()
     }
 
     fn announced(&self, partitions: PartitionSet) {
@@ -90,8 +108,23 @@ impl Faults for SimLine {
 }
 
 impl SimLine {
+    /// Whether a call is the first of its session since a failover. Only those of members are sure to notice: all others
+    /// may have been given a new session in silence.
+    fn finds_session_cut(&self, call: Call) -> bool {
+        let count = self.world.failovers.count();
+        match call {
+            Call::Join | Call::Beat | Call::Acquire | Call::Release | Call::Leave => {
+                self.met.swap(count, Ordering::Relaxed) != count
+            }
+            _ => false,
+        }
+    }
+
     /// How the next call goes, by the script or by chance.
     fn draw(&self, call: Call) -> Fault {
+        if self.finds_session_cut(call) {
+            return Fault { then: Then::FailBefore, ..Fault::NONE };
+        }
         if let Some(then) = self.world.scripted_fault() {
             self.cover(call, then);
             return Fault { then, ..Fault::NONE };
@@ -185,6 +218,10 @@ impl SimLine {
             self.world.note(format_args!("{} may not settle {event_id} {outcome:?}", self.process));
             let is_former = self.world.tenancy().epoch_of(partition) != epoch;
             self.world.cover("stale outcomes of former owners refused", u64::from(is_former));
+            let is_another = self.world.has_passed_on(lease.seq, event_id, partition);
+            let is_saved_by_id = is_another && !is_former;
+            self.world
+                .cover("late outcomes of the former event of a number refused", u64::from(is_saved_by_id));
         }
     }
 

@@ -11,14 +11,17 @@ use super::Options;
 use super::application::Kind;
 
 /// The rows by event id.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Model {
     rows: BTreeMap<String, Row>,
+    /// The partition of every event that was ever written.
+    partitions: BTreeMap<String, u8>,
     ids: BTreeMap<i64, String>,
     /// Events that were delivered and are not recorded as done, and by which process.
     unrecorded: BTreeMap<String, u32>,
 }
 
+#[derive(Clone)]
 struct Row {
     lease: Option<Held>,
     /// When it is due, and when it can be taken unless it is leased.
@@ -30,6 +33,7 @@ struct Row {
     partition: u8,
 }
 
+#[derive(Clone)]
 struct Held {
     owner: Owner,
     token: Token,
@@ -60,6 +64,7 @@ impl Model {
         let starts = u32::from(lease.is_some());
         let partition = event.partition();
         let row = Row { lease, due, available: due, attempts: 0, starts, is_settled: false, partition };
+        self.partitions.insert(event.id().to_owned(), partition);
         self.rows.insert(event.id().to_owned(), row);
     }
 
@@ -107,9 +112,15 @@ impl Model {
         }
     }
 
+    /// Goes back to an earlier state; what was not settled in it is there only if it is in the table.
+    pub(super) fn fail_over(&mut self, earlier: Self, is_there: impl Fn(&str) -> bool) {
+        self.rows = earlier.rows;
+        self.rows.retain(|id, row| row.is_settled || is_there(id));
+    }
+
     /// The partition that an event was written to.
     pub(super) fn partition_of(&self, event_id: &str) -> Option<u8> {
-        self.rows.get(event_id).map(|row| row.partition)
+        self.partitions.get(event_id).copied()
     }
 
     /// Events that are neither done nor dead; some of them may have been rolled back.

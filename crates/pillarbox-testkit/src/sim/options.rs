@@ -47,6 +47,8 @@ pub(super) struct Owned {
     pub(super) has_steps: bool,
     /// Whether instances hear of each other's commits; some of it is lost, and some comes late.
     pub(super) has_hints: bool,
+    /// Whether the database may fail over to a replica that lags behind: commits are taken back, and sessions cut.
+    pub(super) has_failovers: bool,
     /// Of a thousand polls so many are put off, so that the tasks of a process run in any order.
     pub(super) put_off: u64,
 }
@@ -112,14 +114,20 @@ impl Options {
             has_steps: drawn.has_faults && beside.chance(250),
             has_hints: beside.chance(500),
             put_off: beside.pick(&[0, 0, 50, 300]),
+            has_failovers: drawn.has_faults && beside.chance(200),
         };
         Self { owned: Some(owned), has_silence: drawn.has_faults && rng.chance(200), ..drawn }
     }
 
     /// The same run with nothing that goes wrong by chance.
     pub(super) fn calm(self) -> Self {
-        let owned =
-            self.owned.map(|owned| Owned { has_freezes: false, has_jumps: false, has_steps: false, ..owned });
+        let owned = self.owned.map(|owned| Owned {
+            has_freezes: false,
+            has_jumps: false,
+            has_steps: false,
+            has_failovers: false,
+            ..owned
+        });
         Self { has_faults: false, has_poison: false, has_silence: false, owned, ..self }
     }
 

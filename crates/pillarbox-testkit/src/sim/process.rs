@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use pillarbox::{BoxFuture, Spawn};
+use pillarbox::{BoxFuture, Clock, Spawn};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -81,8 +81,9 @@ impl Process {
 
     /// Lets its tasks go on.
     pub(super) fn thaw(&self) {
-        let wakers = self.frozen().take();
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        let Some(wakers) = self.frozen().take() else { return };
+        self.world.failovers.thawed(self.number, self.world.clock.now());
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Whether a poll is put off, so that another task comes first.

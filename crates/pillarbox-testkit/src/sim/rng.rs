@@ -18,6 +18,11 @@ impl Rng {
         Self::new(Self::new(!seed).next())
     }
 
+    /// A third stream from the same seed.
+    pub(super) fn failing_over(seed: u64) -> Self {
+        Self::new(Self::beside(seed).next())
+    }
+
     /// A stream of its own, so that what others draw does not disturb it.
     pub(super) fn fork(&self) -> Self {
         Self::new(self.next())

@@ -213,6 +213,9 @@ async fn check_rows(world: &World) {
     for id in world.ledger.events() {
         let row = world.db.find(&id).await.ok().flatten();
         let ending = world.ledger.ending(&id);
+        if row.is_none() && world.ledger.is_taken_back(&id) {
+            continue;
+        }
         let is_over = world.ledger.is_done(&id) || world.discarded().contains(&id);
         if ending == Some(Ending::Unknown) {
             let is_there = row.is_some() || is_over;

@@ -16,6 +16,9 @@ pub(super) struct Tenancy {
     settled: BTreeSet<(u32, u8)>,
 }
 
+/// The partitions at some moment.
+pub(super) struct Partitions(Vec<Partition>);
+
 #[derive(Clone, Default)]
 struct Partition {
     holder: Option<Holder>,
@@ -61,6 +64,19 @@ impl Default for Tenancy {
 impl Tenancy {
     pub(super) fn epoch_of(&self, partition: u8) -> Epoch {
         self.partitions[usize::from(partition)].epoch
+    }
+
+    pub(super) fn partitions(&self) -> Partitions {
+        Partitions(self.partitions.clone())
+    }
+
+    /// Goes back to an earlier state, if that is known.
+    pub(super) fn fail_over(&mut self, earlier: Option<Partitions>) {
+        // What is being delivered goes on; its epoch may be given again, to whoever delivers it too.
+        self.running.values_mut().for_each(|running| running.epoch = Epoch(-1));
+        if let Some(Partitions(partitions)) = earlier {
+            self.partitions = partitions;
+        }
     }
 
     pub(super) fn floor_of(&self, partition: u8) -> i64 {
@@ -129,9 +145,11 @@ impl Tenancy {
             return Ok(Vec::new());
         }
         let risen = self.raise(&instance.owner, floors);
+        let mut all_told = [None; PARTITIONS];
+        pulse.held.iter().for_each(|told| all_told[usize::from(told.partition)] = Some(told));
         for (number, partition) in (0..=u8::MAX).zip(&mut self.partitions) {
             let holder = partition.holder.as_mut().filter(|holder| holder.owner == instance.owner);
-            let told = pulse.held.iter().find(|holding| holding.partition == number);
+            let told = all_told[usize::from(number)];
             match (holder, told) {
                 (None, None) => {}
                 (Some(holder), Some(told)) if told.epoch == partition.epoch => {
@@ -161,12 +179,13 @@ impl Tenancy {
     }
 
     /// Partitions were given back. Returns the floors that have risen, and those whose events were settled since the
-    /// instance was last heard of; or what is wrong.
+    /// instance was last heard of; or what is wrong. Nothing of them may still run, unless their epoch was given twice.
     pub(super) fn given_back(
         &mut self,
         process: u32,
         owner: &Owner,
         floors: &[Floor],
+        may_run: bool,
     ) -> Result<(Vec<Floor>, u64), String> {
         let mut in_flight = 0;
         let risen = self.raise(owner, floors);
@@ -181,7 +200,7 @@ impl Tenancy {
             let is_of_it = |running: &&Running| {
                 (running.process, running.partition, running.epoch) == (process, floor.partition, floor.epoch)
             };
-            if let Some(running) = self.running.values().find(is_of_it) {
+            if let Some(running) = self.running.values().find(is_of_it).filter(|_| !may_run) {
                 let Running { id, partition, .. } = running;
                 return Err(format!("partition {partition} was given back while {id} was delivered"));
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pillarbox::{BoxFuture, Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
+use super::failover::Failovers;
 use super::hints::Hints;
 use super::model::Model;
 use super::options::LONGEST_BEAT;
@@ -92,6 +93,7 @@ pub(super) struct World {
     pub(super) model: Mutex<Model>,
     tenancy: Mutex<Tenancy>,
     pub(super) hints: Hints,
+    pub(super) failovers: Failovers,
     /// The dead event that each parked key is parked for.
     parked: Mutex<BTreeMap<String, String>>,
     /// Keys that were freed, and of which nothing has been delivered since.
@@ -129,7 +131,7 @@ struct Trace {
 }
 
 impl World {
-    pub(super) fn new(options: Options, script: Script, (rng, beside): (Rng, Rng)) -> Arc<Self> {
+    pub(super) fn new(options: Options, script: Script, [rng, beside, failovers]: [Rng; 3]) -> Arc<Self> {
         let clock = Arc::new(SimClock::new());
         let trace = Trace { hash: 0xcbf2_9ce4_8422_2325, lines: script.keep_trace.then(Vec::new) };
         Arc::new(Self {
@@ -145,6 +147,7 @@ impl World {
             model: Mutex::default(),
             tenancy: Mutex::default(),
             hints: Hints::default(),
+            failovers: Failovers::new(failovers),
             parked: Mutex::default(),
             resumed: Mutex::default(),
             discarded: Mutex::default(),
@@ -253,7 +256,7 @@ impl World {
     }
 
     pub(super) fn note_highest_commit(&self, seq: i64) {
-        self.highest_commit.fetch_max(seq, Ordering::Relaxed);
+        self.highest_commit.store(seq, Ordering::Relaxed);
     }
 
     /// A call that is made among faults will take this time.

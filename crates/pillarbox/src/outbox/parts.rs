@@ -179,7 +179,7 @@ impl<S: Store> Parts<S> {
         hints: &Arc<Hints>,
         alive: &mpsc::Sender<()>,
     ) -> (Option<Member>, Option<Mailbox>) {
-        let (drained, drains) = mpsc::unbounded_channel();
+        let (reports, reported) = mpsc::unbounded_channel();
         let mailbox = self.mailbox.take();
         let reader = mailbox.as_ref().map(|(mailbox, _)| mailbox.clone());
         let tenure = self.tenure.clone().unwrap_or_else(|| Arc::new(Tenure::new(self.runtime.clone())));
@@ -194,7 +194,7 @@ impl<S: Store> Parts<S> {
                 shutdown: self.shutdown.clone(),
                 tenure: tenure.clone(),
                 hints: hints.clone(),
-                drained,
+                reports,
             };
             let reader = Reader::new(parts, self.config.order(), mailbox);
             self.spawn("reader", alive, Box::pin(reader.run()));
@@ -215,7 +215,7 @@ impl<S: Store> Parts<S> {
             namesake,
             dispatcher: dispatcher.cloned(),
             reader: reader.clone(),
-            drained: drains,
+            reports: reported,
             finished,
             held: BTreeMap::new(),
             course: Course::default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Mailbox, Message, Tenure};
+use super::{Mailbox, Message, Report, Tenure};
 use crate::dispatcher::Dispatcher;
 use crate::metrics::{Meter, Share};
 use crate::mutant::mutant;
@@ -36,8 +36,8 @@ pub(crate) struct Membership {
     pub(crate) dispatcher: Option<Arc<Dispatcher>>,
     /// The reader, if partitions are owned.
     pub(crate) reader: Option<Mailbox>,
-    /// Partitions in which nothing is in flight any more; it ends with the reader.
-    pub(crate) drained: mpsc::UnboundedReceiver<Floor>,
+    /// What the reader reports; it ends with the reader.
+    pub(crate) reports: mpsc::UnboundedReceiver<Report>,
     /// Completes when everything else has ended.
     pub(crate) finished: oneshot::Receiver<()>,
     pub(crate) held: BTreeMap<u8, Held>,
@@ -60,12 +60,35 @@ pub(crate) struct Course {
     share: Vec<u8>,
     /// A call has failed since the last heartbeat: a failover may have taken numbers back.
     after_outage: bool,
+    /// How many outages are over of which the reader has not heard yet: until then its floors are from before.
+    unheard: u32,
     /// The deliveries of this instance hang, and that was said.
     hangs: bool,
     /// The latest epoch under which this instance has had each partition.
     epochs: BTreeMap<u8, Epoch>,
     /// Drained, and not given back yet.
     giving_back: Vec<Floor>,
+}
+
+impl Course {
+    /// Whether what the reader tells of floors is known since the last outage: a failover takes numbers back, and what
+    /// gets them again would lie below floors from before.
+    fn knows_floors(&self) -> bool {
+        !self.after_outage && self.unheard == 0
+    }
+
+    fn note(&mut self, report: Report) {
+        match report {
+            Report::Drained(floor) if self.knows_floors() => self.giving_back.push(floor),
+            Report::Drained(floor) => self.giving_back.push(Floor { floor: 0, ..floor }),
+            Report::Anew => self.unheard = self.unheard.saturating_sub(1),
+        }
+    }
+
+    /// Gives back with the floors that are stored: they never fall.
+    fn forget_floors(&mut self) {
+        self.giving_back.iter_mut().for_each(|floor| floor.floor = 0);
+    }
 }
 
 impl Membership {
@@ -79,8 +102,8 @@ impl Membership {
             let pause = self.course.next_beat.saturating_sub(self.runtime.clock.now());
             tokio::select! {
                 biased;
-                drained = self.drained.recv(), if is_read => match drained {
-                    Some(floor) => self.drained(floor).await,
+                report = self.reports.recv(), if is_read => match report {
+                    Some(report) => self.reported(report).await,
                     None => is_read = false,
                 },
                 _ = &mut self.finished, if !is_read => break,
@@ -131,7 +154,7 @@ impl Membership {
             return self.record_share(None);
         }
         self.give_back().await;
-        let floors = if self.course.after_outage { Vec::new() } else { self.tenure.floors() };
+        let floors = if self.course.knows_floors() { self.tenure.floors() } else { Vec::new() };
         let heard = self.store.beat(&self.instance, &floors).await;
         let instances =
             heard.as_ref().ok().filter(|pulse| !pulse.is_replaced).map(|pulse| pulse.members.len());
@@ -214,6 +237,10 @@ impl Membership {
                 _ => self.begin(*holding),
             }
         }
+        if self.course.after_outage && self.reader.is_some() {
+            self.course.unheard += 1;
+            self.tell(Message::Anew);
+        }
     }
 
     /// Acquires what of the share is free, and now and then lets go of what is not in it.
@@ -268,11 +295,11 @@ impl Membership {
         }
     }
 
-    /// Nothing of a partition is in flight any more.
-    async fn drained(&mut self, floor: Floor) {
-        self.course.giving_back.push(floor);
-        while let Ok(floor) = self.drained.try_recv() {
-            self.course.giving_back.push(floor);
+    /// Takes in a report of the reader, and those that have come with it.
+    async fn reported(&mut self, report: Report) {
+        self.course.note(report);
+        while let Ok(report) = self.reports.try_recv() {
+            self.course.note(report);
         }
         self.give_back().await;
     }
@@ -281,6 +308,9 @@ impl Membership {
     async fn give_back(&mut self) {
         if self.course.giving_back.is_empty() {
             return;
+        }
+        if self.course.after_outage {
+            self.course.forget_floors();
         }
         match self.store.release(&self.instance.owner, &self.course.giving_back).await {
             Ok(()) => {
@@ -295,8 +325,7 @@ impl Membership {
             Err(error) => {
                 tracing::error!(%error, "partitions could not be given back; trying again");
                 self.course.after_outage = true;
-                // Floors never fall, so these leave those that are stored.
-                self.course.giving_back.iter_mut().for_each(|floor| floor.floor = 0);
+                self.course.forget_floors();
             }
         }
     }

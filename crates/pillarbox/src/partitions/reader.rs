@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::reads::Closed;
 use self::wanted::Wanted;
-use super::{Hints, Mailbox, Message, Tenure};
+use super::{Hints, Mailbox, Message, Report, Tenure};
 use crate::config::Config;
 use crate::dispatcher::Dispatcher;
 use crate::lanes::{Lanes, Limits, Order};
@@ -38,8 +38,8 @@ pub(crate) struct Parts {
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) hints: Arc<Hints>,
-    /// Where it reports partitions in which nothing is in flight any more.
-    pub(crate) drained: mpsc::UnboundedSender<Floor>,
+    /// Where the membership hears of it.
+    pub(crate) reports: mpsc::UnboundedSender<Report>,
 }
 
 /// Reads owned partitions, keeps their order by the lanes, and hands on what runs.
@@ -147,6 +147,7 @@ impl Reader {
             Message::Lose(partition) => self.lose(partition),
             Message::Drain(partition) => self.drain(partition),
             Message::Absolve(partition) => self.lanes.absolve(partition),
+            Message::Anew => self.report(Report::Anew),
             Message::HasShare => self.has_share = true,
             Message::Ended { event_id, lease, outcome } => {
                 let steps = self.lanes.ended(&event_id, lease, outcome);
@@ -181,6 +182,8 @@ impl Reader {
         let partition = holding.partition;
         self.leaving.remove(&partition);
         self.beginning.remove(&partition);
+        // It may be from before a failover, and lie above numbers that are given again.
+        self.closed.forget();
         match self.lanes.floor(partition) {
             // What runs is not read a second time: it comes to its end first. Its floor counts no more.
             Some(floor) if floor.epoch == holding.epoch => {
@@ -211,9 +214,11 @@ impl Reader {
         let anew = self.anew.remove(&partition);
         if self.owned.contains(&partition) {
             self.lanes.drain(partition);
-            self.leaving.insert(partition, anew.map_or(i64::MAX, |holding| holding.floor));
+            // It may have been told to leave before, and to begin anew before that.
+            let most = self.leaving.entry(partition).or_insert(i64::MAX);
+            *most = anew.map_or(*most, |holding| holding.floor);
         } else if let Some(Holding { epoch, floor, .. }) = beginning {
-            self.report(Floor { partition, epoch, floor });
+            self.report(Report::Drained(Floor { partition, epoch, floor }));
         }
     }
 
@@ -230,7 +235,7 @@ impl Reader {
             let floor = self.lanes.floor(partition);
             self.lose(partition);
             if let Some(floor) = floor {
-                self.report(Floor { floor: floor.floor.min(most), ..floor });
+                self.report(Report::Drained(Floor { floor: floor.floor.min(most), ..floor }));
             }
         }
         for holding in anew {
@@ -239,9 +244,9 @@ impl Reader {
         }
     }
 
-    fn report(&self, floor: Floor) {
+    fn report(&self, report: Report) {
         // The membership is gone only when the process is.
-        let _ = self.parts.drained.send(floor);
+        let _ = self.parts.reports.send(report);
     }
 
     /// Says that everything was looked at, to those who wait for it.

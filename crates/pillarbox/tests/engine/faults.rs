@@ -94,6 +94,8 @@ pub(crate) struct Faults {
     pub(crate) members: Failing,
     /// These take effect, and report failure all the same.
     pub(crate) member_answers: Failing,
+    /// How long each takes before it has an effect.
+    pub(crate) members_take: Mutex<Duration>,
     /// Reads of owned partitions.
     pub(crate) reads: Failing,
     /// The partitions that each fetch of fresh events visited.

@@ -7,6 +7,7 @@ mod announcing;
 mod configuration;
 mod dependencies;
 mod dispatching;
+mod failing_over;
 mod faults;
 mod hinting;
 mod hot_path;

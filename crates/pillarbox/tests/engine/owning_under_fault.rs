@@ -118,50 +118,6 @@ async fn outage_for_all_moves_nothing() {
     assert_eq!(shares(), [PARTITIONS / 2; 2]);
 }
 
-/// O5, S10: who meets a failover as it gives its partitions back stores no floors from before it: numbers are given
-/// again below them.
-#[tokio::test(start_paused = true)]
-async fn failed_return_stores_no_floor() {
-    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
-    let (outbox, faults) = start(&stage, &seen);
-    stage.pass(SECOND).await;
-    let replica = stage.store.replica();
-    for order in 1..=3 {
-        write(&outbox, placed(&format!("order-{order}"))).await;
-    }
-    stage.pass(10 * SECOND).await;
-    assert_eq!(seen.len(), 3);
-
-    stage.store.fail_over(replica);
-    stage.pending(&["order-4", "order-5", "order-6", "order-7", "order-8"]).await;
-    faults.members.next(1);
-    outbox.close().await;
-    let (other, _) = start(&stage, &seen);
-    stage.pass(60 * SECOND).await;
-
-    assert_eq!((seen.len(), seen.distinct().len()), (8, 8), "{:?}", seen.ids());
-    assert_eq!(other.counts().below_floor, 0);
-}
-
-/// No loss: what lies below a floor is found in every partition, though there is room for a few of them only.
-#[tokio::test(start_paused = true)]
-async fn small_queue_looks_below_all_floors() {
-    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
-    let (builder, _faults) = stage.faulty();
-    let outbox = builder.cold_queue(2).ordered().on("OrderPlaced", seen.listener()).start().unwrap();
-    stage.pass(SECOND).await;
-    stage.pending(&["order-1", "order-2", "order-3", "order-4", "order-5"]).await;
-    let replica = stage.store.replica();
-    stage.pass(60 * SECOND).await;
-    assert_eq!(seen.len(), 5);
-
-    stage.store.restore_events(replica);
-    stage.pass(HOUR).await;
-
-    assert_eq!((seen.len(), seen.distinct().len()), (10, 5));
-    assert_eq!(outbox.counts().below_floor, 5);
-}
-
 /// O5, D12: an event over which owners die again and again runs alone, and is dead at last.
 #[tokio::test(start_paused = true)]
 async fn event_that_kills_its_owners_is_dead_at_last() {

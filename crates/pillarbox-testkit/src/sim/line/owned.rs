@@ -1,5 +1,7 @@
 //! What is seen on a line where partitions are owned.
 
+use std::sync::atomic::Ordering;
+
 use pillarbox::Clock;
 use pillarbox::store::{Fetched, Floor, Holding, Instance, Owner, Pulse, Taken, Visit};
 
@@ -26,6 +28,8 @@ impl SimLine {
         let (world, process) = (&self.world, self.process);
         let how = if inherits { "joins and inherits" } else { "acquires" };
         world.note(format_args!("{process} {how} {}", given.len()));
+        world.note_reset_floors(given);
+        world.note_epochs(given);
         let noted = world.tenancy().given(process, instance, given, inherits, world.clock.wall());
         match noted {
             Ok(passed) => {
@@ -58,7 +62,8 @@ impl SimLine {
     fn given_back(&self, owner: &Owner, floors: &[Floor]) {
         let (world, process) = (&self.world, self.process);
         world.note(format_args!("{process} gives {} back", floors.len()));
-        let noted = world.tenancy().given_back(process, owner, floors);
+        let may_run = !world.failovers.are_over(world.clock.now());
+        let noted = world.tenancy().given_back(process, owner, floors, may_run);
         match noted {
             Ok((risen, in_flight)) => {
                 world.cover("partitions given back", floors.len() as u64);
@@ -85,7 +90,9 @@ impl SimLine {
             }
             let is_ahead = fetched.taken.created_at > now && call == Call::Fetch;
             world.cover("events read by a clock that is behind their writing", u64::from(is_ahead));
-            if call == Call::Below {
+            let looks_anew = self.looks_anew.load(Ordering::Relaxed);
+            let may_be_below = world.failovers.were_events_restored() || !looks_anew;
+            if call == Call::Below && !may_be_below {
                 world.violation(format!("{id} was found below its floor"));
             }
             // Dead for whoever reads it, though that is not recorded yet.

@@ -30,6 +30,13 @@ pub(super) struct Closed {
     told_at: Option<Duration>,
 }
 
+impl Closed {
+    /// Has it asked for anew.
+    pub(super) fn forget(&mut self) {
+        self.told_at = None;
+    }
+}
+
 impl Reader {
     /// Begins all reads that are wanted and possible now.
     pub(super) fn begin_reads(&mut self) {
@@ -196,7 +203,7 @@ impl Reader {
                         self.closed = Closed { number, told_at: Some(self.parts.runtime.clock.now()) };
                     }
                     Err(error) => {
-                        self.closed.told_at = None;
+                        self.closed.forget();
                         self.in_trouble(&error);
                     }
                 }

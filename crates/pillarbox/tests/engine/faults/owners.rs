@@ -1,6 +1,8 @@
 //! Owned partitions of a memory store that fails when told to.
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use pillarbox::store::{
     Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
@@ -16,6 +18,7 @@ impl FaultyStore {
         call: BoxFuture<'a, Result<T, StoreError>>,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         Box::pin(async move {
+            pass(&self.faults.members_take).await;
             self.faults.members.check()?;
             let answer = call.await?;
             self.faults.member_answers.check()?;
@@ -30,14 +33,19 @@ impl FaultyStore {
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         Box::pin(async move {
             self.faults.read.fetch_add(1, Ordering::Relaxed);
-            let time = *self.faults.reads_take.lock().unwrap();
-            if !time.is_zero() {
-                SystemClock.sleep(time).await;
-            }
+            pass(&self.faults.reads_take).await;
             assert!(!self.faults.read_panics.now(), "told to panic");
             self.faults.reads.check()?;
             call.await
         })
+    }
+}
+
+/// Lets the time pass that a call takes, if it takes any.
+async fn pass(time: &Mutex<Duration>) {
+    let time = *time.lock().unwrap();
+    if !time.is_zero() {
+        SystemClock.sleep(time).await;
     }
 }
 
