@@ -140,6 +140,7 @@ macro_rules! store_trials {
                 fetch_touches_ten_pages_per_partition
                 backlog_costs_what_is_fetched
                 done_events_change_no_index
+                large_batch_is_recorded_by_two_at_once
                 floor_far_below_is_read_from_in_spans
                 rows_written_past_the_triggers_are_adopted
                 rows_that_are_aside_are_adopted

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use pillarbox::store::{
-    DoneRows, EventStore, Fetched, Holding, Mode, Outcome, Ownership, Settlement, StoreError, Visit,
+    Administration, DoneRows, EventStore, Fetched, Holding, Mode, Outcome, Ownership, Settlement, StoreError,
+    Visit,
 };
 use pillarbox::{Event, partition_of};
 use pillarbox_testkit::conformance::ownership::{
@@ -95,6 +96,21 @@ pub(crate) async fn done_events_change_no_index(stage: &PostgresStage) {
     let in_place = "SELECT pg_stat_get_xact_tuples_hot_updated('outbox_event'::regclass)";
     let in_place: i64 = sqlx::query_scalar(in_place).fetch_one(&mut connection).await.unwrap();
     assert_eq!((done.rows_affected(), in_place), (512, 512));
+}
+
+/// D12: a batch that two connections record is recorded as a whole, and a repetition finds all of it settled.
+pub(crate) async fn large_batch_is_recorded_by_two_at_once(stage: &PostgresStage) {
+    let (_, holdings) = owner_of_all(stage).await;
+    write(stage, &(0..600).map(|n| order_placed(&format!("order-{n}"))).collect::<Vec<_>>()).await;
+    let visits: Vec<Visit> = holdings.iter().map(visit).collect();
+    let fetched = stage.store.fetch(&visits, 600).await.unwrap();
+    let done = outcomes(&fetched, &Outcome::Done);
+
+    let lost = stage.store.settle(&done, DoneRows::Keep).await.unwrap();
+    let again = stage.store.settle(&done, DoneRows::Keep).await.unwrap();
+
+    let stats = stage.store.stats().await.unwrap();
+    assert_eq!((fetched.len(), lost.len(), again.len(), stats.pending()), (600, 0, 600, 0));
 }
 
 /// P3, O5: a floor that lies far below the numbers of today is read from in spans, so that no statement steps over all
