@@ -26,7 +26,7 @@ const WARM_UP: usize = 4;
 /// to claim, and with fewer left than this the claims of what is counted would lie before the start of the clock.
 const HELD: usize = 8 * 1_000;
 /// How long a claimer waits when it found nothing.
-pub(crate) const IDLE_FOR: Duration = Duration::from_millis(10);
+const IDLE_FOR: Duration = Duration::from_millis(10);
 
 /// Events per second of so many processes, by us and by hand, in each round.
 type Rates = (usize, [Vec<f64>; 2]);

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use pillarbox::PARTITIONS;
 use pillarbox::store::Mode;
 
-use super::claimers::{Claimer, IDLE_FOR, rate_from};
+use super::claimers::{Claimer, rate_from};
 use super::drain::drainer;
 use crate::database::{Address, Fill, Server};
 use crate::measure::{Deliveries, Scale, typical_round};
@@ -20,6 +20,8 @@ const ROUNDS: usize = 5;
 const ROUNDS_QUICK: usize = 3;
 /// Often enough that shares are found within a second.
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(200);
+/// Nobody tells of events that a benchmark fills in; each time all partitions are looked at.
+const POLL_EVERY: Duration = Duration::from_millis(200);
 const MARGIN: Duration = Duration::from_secs(1);
 /// After which silence an owner counts as dead.
 const SILENT_AFTER: Duration = Duration::from_secs(3);
@@ -76,7 +78,7 @@ pub(crate) async fn own<D: Owned>(address: &Address) -> Result<()> {
     let deliveries = Deliveries::default();
     let outbox = drainer(D::store(address).await?, &deliveries)
         .mode(Mode::Ownership)
-        .poll_every(IDLE_FOR)
+        .poll_every(POLL_EVERY)
         .margin(MARGIN)
         .heartbeat_every(HEARTBEAT_EVERY)
         .rebalance_every(HEARTBEAT_EVERY)

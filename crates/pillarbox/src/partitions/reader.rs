@@ -1,6 +1,7 @@
 //! The reader: what the poller is for claims, for owned partitions.
 
 mod hand_on;
+mod polls;
 mod reads;
 mod wanted;
 
@@ -8,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
+use self::polls::Polls;
 use self::reads::Closed;
 use self::wanted::Wanted;
 use super::{Hints, Mailbox, Message, Report, Tenure};
@@ -20,7 +22,7 @@ use crate::metrics::Meter;
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{Floor, Holding, Ownership, StoreError};
+use crate::store::{Floor, Holding, Ownership};
 
 /// The most messages that are taken in before it is seen whether something is to be read.
 const MOST_AT_ONCE: usize = 256;
@@ -60,7 +62,7 @@ pub(crate) struct Reader {
     has_share: bool,
     wanted: Wanted,
     closed: Closed,
-    polls: Vec<oneshot::Sender<Result<(), StoreError>>>,
+    polls: Polls,
 }
 
 impl Reader {
@@ -84,7 +86,7 @@ impl Reader {
             beginning: BTreeMap::new(),
             anew: BTreeMap::new(),
             leaving: BTreeMap::new(),
-            polls: Vec::new(),
+            polls: Polls::default(),
         }
     }
 
@@ -92,6 +94,7 @@ impl Reader {
     pub(crate) async fn run(mut self) {
         let shutdown = self.parts.shutdown.clone();
         while !shutdown.is_draining() {
+            self.open_polls();
             self.begin_reads();
             self.answer_polls();
             let pause = self.pause();
@@ -162,10 +165,7 @@ impl Reader {
                 // Nobody may be waiting any more.
                 let _ = passed.send(());
             }
-            Message::Poll(reply) => {
-                self.wanted.look_at_everything(self.parts.runtime.clock.now());
-                self.polls.push(reply);
-            }
+            Message::Poll(reply) => self.polls.ask(reply),
             Message::Came(answer) => self.came(answer).await,
         }
     }
@@ -249,15 +249,18 @@ impl Reader {
         let _ = self.parts.reports.send(report);
     }
 
+    /// Wants everything to be looked at, if somebody has asked for it and this instance has its share.
+    fn open_polls(&mut self) {
+        if self.polls.are_asked() && self.has_share && self.beginning.is_empty() {
+            self.polls.open(&self.owned);
+            self.wanted.look_at_everything(&self.owned, self.parts.runtime.clock.now());
+        }
+    }
+
     /// Says that everything was looked at, to those who wait for it.
     fn answer_polls(&mut self) {
         let is_full = self.lanes.room() < self.parts.config.worthwhile_room();
-        let is_idle = self.wanted.is_idle(self.parts.runtime.clock.now(), is_full);
-        if self.has_share && is_idle && self.beginning.is_empty() {
-            for reply in self.polls.drain(..) {
-                let _ = reply.send(Ok(()));
-            }
-        }
+        self.polls.answer(&self.owned, is_full);
     }
 
     /// How long there is nothing to do if nobody says anything.

@@ -69,6 +69,23 @@ async fn slow_reads_keep_no_other_waiting() {
     assert_eq!(outbox.counts().done, 1);
 }
 
+/// P1: who asks for a poll is answered once everything was looked at, though it is wanted again before that.
+#[tokio::test(start_paused = true)]
+async fn poll_ends_though_reads_take_longer_than_the_time_between_two() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let (builder, faults) = stage.faulty();
+    *faults.reads_take.lock().unwrap() = SECOND;
+    let builder = builder.poll_every(SECOND / 10).ordered();
+    let outbox = builder.on("OrderPlaced", seen.listener()).start().unwrap();
+    stage.insert(vec![placed("order-1")]).await;
+
+    let polled = tokio::time::timeout(HOUR, outbox.poll()).await;
+    stage.pass(SECOND).await;
+
+    assert!(polled.expect("it ends").is_ok());
+    assert_eq!(seen.ids(), ["order-1"]);
+}
+
 /// O5: who cannot reach the database delivers nothing more once its leases have ended, and another takes over; what it
 /// records later is refused.
 #[tokio::test(start_paused = true)]

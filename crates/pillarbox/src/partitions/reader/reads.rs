@@ -58,6 +58,7 @@ impl Reader {
             });
         }
         if !self.wanted.is_reading {
+            self.polls.read_begins();
             self.wanted.is_reading = self.begin_large_read(now);
         }
     }
@@ -68,7 +69,7 @@ impl Reader {
         if self.wanted.all_at <= now {
             self.wanted.all_at = now + self.parts.config.poll_every;
             self.wanted.due_at = now;
-            self.wanted.hinted.extend(&owned);
+            self.wanted.look_at_the_rest(&self.owned);
         }
         self.wanted.turns.into_iter().any(|kind| match kind {
             Kind::Blocked => self.begin_blocked(),
@@ -101,6 +102,7 @@ impl Reader {
         }
         let Some(read) = self.lanes.due(owned) else {
             self.wanted.due_at = now + PAUSE;
+            self.polls.looked_for_due();
             return false;
         };
         self.wanted.due_at = now + self.parts.config.poll_every;
@@ -256,6 +258,7 @@ impl Reader {
                     *brought.entry(partition).or_default() += 1;
                 }
             }
+            self.polls.visited(&partitions);
             // Those that were lost meanwhile are nobody's business here.
             for partition in partitions.iter().filter(|partition| self.owned.contains(partition)) {
                 let is_full = brought.get(partition).is_some_and(|count| *count >= read.limit());
@@ -301,6 +304,7 @@ impl Reader {
         let now = self.parts.runtime.clock.now();
         match came {
             Ok(due) => {
+                self.polls.looked_for_due();
                 let is_full = due.events.len() >= read.limit();
                 let next = if is_full { Some(Duration::ZERO) } else { due.next_due_in };
                 self.wanted.due_at =
@@ -351,9 +355,7 @@ impl Reader {
         tracing::error!(%error, "owned partitions could not be read; trying again");
         self.wanted.trouble_until = self.parts.runtime.clock.now() + PAUSE;
         self.parts.meter.exporter().record_oldest_lag(None);
-        for reply in self.polls.drain(..) {
-            let _ = reply.send(Err(StoreError::unavailable(error.to_string())));
-        }
+        self.polls.fail(error);
     }
 
     fn note_floor(&self, partition: u8) {

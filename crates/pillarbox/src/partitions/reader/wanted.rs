@@ -65,11 +65,17 @@ impl Wanted {
         }
     }
 
-    /// Everything is to be looked at now.
-    pub(super) fn look_at_everything(&mut self, now: Duration) {
-        self.all_at = now;
+    /// Everything is to be looked at now, where `owned` is all that is read here.
+    pub(super) fn look_at_everything(&mut self, owned: &BTreeSet<u8>, now: Duration) {
+        self.hinted.extend(owned);
         self.due_at = now;
         self.parked_at = now;
+    }
+
+    /// What nobody has told of is to be looked at as well. Partitions with a backlog have their turns anyway: among all
+    /// the others each would be read a few events at a time.
+    pub(super) fn look_at_the_rest(&mut self, owned: &BTreeSet<u8>) {
+        self.hinted.extend(owned.difference(&self.backlog));
     }
 
     /// Notes hints, where `owned` is all that is read here.
@@ -138,11 +144,6 @@ impl Wanted {
         !self.hinted.is_empty() || !self.backlog.is_empty()
     }
 
-    /// Whether everything has been looked at, as far as there was room.
-    pub(super) fn is_idle(&self, now: Duration, is_full: bool) -> bool {
-        !self.is_reading && (is_full || self.hinted.is_empty()) && self.all_at > now && self.due_at > now
-    }
-
     /// When something is to be done that nobody will tell of.
     pub(super) fn next_time(&self) -> Duration {
         let next = self.all_at.min(self.due_at).min(self.parked_at).min(self.sweep_at);
@@ -164,6 +165,20 @@ mod tests {
         wanted.had_turn(Kind::Fresh);
 
         assert_eq!(wanted.turns, [Kind::Blocked, Kind::Parked, Kind::Below, Kind::Due, Kind::Fresh]);
+    }
+
+    /// O4: the safety net reads what nobody has told of, and leaves a backlog to its turns; who asks has everything read.
+    #[test]
+    fn polling_leaves_backlogs_to_their_turns() {
+        let mut wanted = Wanted::new(Duration::ZERO);
+        let owned: BTreeSet<u8> = (0..10).collect();
+        wanted.backlog = [3, 4].into();
+
+        wanted.look_at_the_rest(&owned);
+        assert_eq!(wanted.hinted, &owned - &wanted.backlog);
+
+        wanted.look_at_everything(&owned, Duration::ZERO);
+        assert_eq!(wanted.hinted, owned);
     }
 
     /// O6: partitions with a backlog take turns, and what is hinted waits for none of them.
