@@ -60,7 +60,7 @@ impl HotPath {
         Self { dispatcher, token, wake, announcer, waiting: Mutex::default(), arrived: Notify::new() }
     }
 
-    /// The mark on rows that are claimed at birth.
+    /// What the marks on rows that are claimed at birth are made of.
     pub(crate) fn token(&self) -> Token {
         self.token
     }
@@ -262,7 +262,7 @@ impl HotPath {
 
     /// The lease that a row is born with.
     fn lease(&self, row: &Found) -> Lease {
-        Lease { seq: row.seq, token: self.token, attempts: 0, starts: 0 }
+        Lease { seq: row.seq, token: self.token.of_event(&row.event_id), attempts: 0, starts: 0 }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {

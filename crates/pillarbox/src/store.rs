@@ -14,6 +14,7 @@ mod ownership;
 mod tx;
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 pub use admin::{Administration, Page, Purge, Purged, Selection, Stats, Status, StoredEvent};
@@ -37,8 +38,8 @@ pub const MAX_ERROR: usize = 4_000;
 
 /// Marks the rows of one take, so that settling can tell whether they still belong to it.
 ///
-/// Drawn at random (63 bits, not negative) for every take, and once per instance for rows claimed at birth. What is
-/// read from a partition has [another](Token::of_partition).
+/// Drawn at random (63 bits, not negative) for every take. What is claimed at birth has a token for
+/// [each event](Token::of_event), and what is read from a partition one for [that](Token::of_partition).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub i64);
 
@@ -46,6 +47,16 @@ impl Token {
     /// The token that these random bits make.
     pub const fn from_bits(bits: u64) -> Self {
         Self((bits >> 1) as i64)
+    }
+
+    /// The token of one event among those that are born under this one.
+    ///
+    /// A failover can give an event's number to another. Were they born under the same token, an outcome that is recorded
+    /// late would be taken for the other's, which would pass for done without a delivery.
+    pub fn of_event(self, event_id: &str) -> Self {
+        let mut hash = DefaultHasher::new();
+        event_id.hash(&mut hash);
+        Self(self.0 ^ Self::from_bits(hash.finish()).0)
     }
 }
 
@@ -270,7 +281,8 @@ pub trait EventStore: Send + Sync + 'static {
         lease_for: Duration,
     ) -> BoxFuture<'a, Result<Vec<i64>, StoreError>>;
 
-    /// Which of these events are pending under `token`: committed, and still ours.
+    /// Which of these events, born under `token`, are pending under [theirs](Token::of_event): committed, and still
+    /// ours.
     fn read_back<'a>(
         &'a self,
         token: Token,

@@ -244,6 +244,7 @@ impl<S: TxStore + Administration> Play<'_, S> {
         let mut found = self.store.read_back(token, &ids).await.unwrap();
         found.sort_by_key(|found| found.seq);
         for found in &found {
+            let token = token.of_event(&found.event_id);
             let lease = Lease { seq: found.seq, token, attempts: 0, starts: 0 };
             self.leases.push((found.event_id.clone(), lease));
         }

@@ -53,6 +53,7 @@ macro_rules! conformance_list {
                 ended_birth_lease_can_be_taken
                 birth_lease_runs_from_its_statement
                 born_event_is_settled_by_its_token
+                born_event_is_not_settled_by_its_neighbours_token
                 delayed_event_is_not_claimed_at_birth
                 birth_with_too_long_a_lease_is_refused
                 delayed_event_is_not_taken_before_its_time

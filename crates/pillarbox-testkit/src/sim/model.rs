@@ -57,7 +57,7 @@ impl Model {
         let birth = birth.filter(|_| event.schedule() == Schedule::Now);
         let lease = birth.map(|birth| Held {
             owner: birth.owner.clone(),
-            token: birth.token,
+            token: birth.token.of_event(event.id()),
             end: now.saturating_add(birth.lease_for),
             process,
         });

@@ -59,7 +59,10 @@ impl Row {
             due_at,
             available_at: birth.map_or(due_at, |birth| now.saturating_add(birth.lease_for)),
             done_at: None,
-            lock: birth.map(|birth| Lock { owner: birth.owner.clone(), token: birth.token }),
+            lock: birth.map(|birth| Lock {
+                owner: birth.owner.clone(),
+                token: birth.token.of_event(event.id()),
+            }),
             last_error: None,
             reason: None,
         }

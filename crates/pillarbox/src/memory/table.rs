@@ -207,7 +207,7 @@ impl Table {
 
     pub(super) fn read_back(&self, token: Token, event_ids: &[String]) -> Vec<Found> {
         let rows = event_ids.iter().filter_map(|id| self.rows.get(self.by_id.get(id)?));
-        rows.filter(|row| row.is_held_under(token))
+        rows.filter(|row| row.is_held_under(token.of_event(row.event.id())))
             .map(|row| Found {
                 event_id: row.event.id().to_owned(),
                 seq: row.seq,

@@ -11,7 +11,7 @@ use crate::runtime::BoxFuture;
 pub struct Birth {
     /// Who will deliver them.
     pub owner: Owner,
-    /// The mark on the rows.
+    /// What the marks on the rows are made of: each has [its own](Token::of_event).
     pub token: Token,
     /// How long they are leased from the statement on.
     pub lease_for: Duration,
@@ -23,8 +23,8 @@ pub struct Birth {
 /// - [`insert`](TxStore::insert) uses the given connection and nothing else; it never begins, commits or
 ///   rolls back. It is one statement per 500 events or 4 MiB of payload, whichever comes first.
 /// - Rows appear with status 0, no attempts, and `created_at` by the database's clock at the statement. With
-///   a [`Birth`], every row whose event has no delay of its own is leased, `starts` is 1; otherwise it is
-///   available when its schedule says.
+///   a [`Birth`], every row whose event has no delay of its own is leased under
+///   [a token of its own](Token::of_event), `starts` is 1; otherwise it is available when its schedule says.
 /// - [`begin`](TxStore::begin), [`commit`](TxStore::commit) and [`rollback`](TxStore::rollback) may be
 ///   spawned: they own what they need.
 /// - Dropping [`Tx`](TxStore::Tx) rolls back.

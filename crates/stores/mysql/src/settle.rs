@@ -3,7 +3,7 @@
 mod fence;
 mod sorted;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use pillarbox::store::{
 };
 use pillarbox_sql::members::incarnation;
 use pillarbox_sql::{check_lease, micros, refusal};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::mysql::MySqlConnection;
 use sqlx::{Executor, Row};
 
 use crate::MySqlStore;
 use crate::fault;
 use crate::settle::fence::{Fence, lock_partitions};
-use crate::settle::sorted::Sorted;
+use crate::settle::sorted::{ROWS_AT_ONCE, Sorted};
 use crate::statements::{Listed, MOST_LISTED, MySqlQuery, Statements, bind_list};
 use crate::store::Inner;
 
@@ -309,13 +309,13 @@ async fn prolong(
     leases: &[Lease],
     lease_for: Duration,
 ) -> Result<Vec<i64>, sqlx::Error> {
+    let mut in_order: Vec<&Lease> = leases.iter().collect();
+    in_order.sort_unstable_by_key(|lease| lease.seq);
+    let leased: Vec<Value> = in_order.iter().map(|lease| json!([lease.seq, lease.token.0])).collect();
     let mut renewed = 0;
-    for (token, numbers) in by_token(leases) {
-        for numbers in numbers.chunks(MOST_LISTED) {
-            let query = sqlx::query(statements.renew.of(numbers.len())).bind(micros(lease_for));
-            let query = bind_list(query, numbers).bind(token.0);
-            renewed += query.execute(&mut *connection).await?.rows_affected();
-        }
+    for leased in leased.chunks(ROWS_AT_ONCE) {
+        let query = sqlx::query(statements.renew.clone()).bind(Value::from(leased).to_string());
+        renewed += query.bind(micros(lease_for)).execute(&mut *connection).await?.rows_affected();
     }
     if renewed == leases.len() as u64 {
         return Ok(Vec::new());
@@ -323,16 +323,4 @@ async fn prolong(
     let of_takes = leases.iter().filter(|lease| lease.token.partition().is_none());
     let fence = Fence::lock(connection, statements, of_takes).await?;
     Ok(leases.iter().filter(|lease| !fence.is_taken(lease)).map(|lease| lease.seq).collect())
-}
-
-/// The numbers of each take, in their order.
-fn by_token<'l>(leases: impl IntoIterator<Item = &'l Lease>) -> BTreeMap<Token, Vec<i64>> {
-    let mut sorted = BTreeMap::<Token, Vec<i64>>::new();
-    for lease in leases {
-        sorted.entry(lease.token).or_default().push(lease.seq);
-    }
-    for numbers in sorted.values_mut() {
-        numbers.sort_unstable();
-    }
-    sorted
 }

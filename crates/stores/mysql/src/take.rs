@@ -66,20 +66,24 @@ impl MySqlStore {
                     Box::pin(async move {
                         let ids: Vec<&str> = event_ids.iter().map(String::as_str).collect();
                         let query = sqlx::query(inner.statements.read_back.of(ids.len()));
-                        bind_list(query, &ids).bind(token.0).fetch_all(connection).await
+                        bind_list(query, &ids).fetch_all(connection).await
                     })
                 },
             );
             let rows = rows.await?;
-            let chunk = rows.iter().map(written).collect::<Result<Vec<_>, _>>();
+            let chunk = rows.iter().filter_map(|row| written(row, token).transpose()).collect::<Result<Vec<_>, _>>();
             found.extend(chunk.map_err(|error| self.inner.line.place.store(error))?);
         }
         Ok(found)
     }
 }
 
-fn written(row: &MySqlRow) -> Result<Found, sqlx::Error> {
-    Ok(Found { event_id: event_id(row)?, seq: row.try_get("seq")?, created_at: time(row, "created_at")? })
+/// The event, unless it is held under another token than the one that it was born with.
+fn written(row: &MySqlRow, token: Token) -> Result<Option<Found>, sqlx::Error> {
+    let event_id = event_id(row)?;
+    let is_as_born = row.try_get::<Option<i64>, _>("token")? == Some(token.of_event(&event_id).0);
+    let found = Found { event_id, seq: row.try_get("seq")?, created_at: time(row, "created_at")? };
+    Ok(is_as_born.then_some(found))
 }
 
 /// The rows as they were before they were claimed, in their order, and the time to the next one.

@@ -116,11 +116,12 @@ impl PostgresStore {
         token: Token,
         event_ids: &[String],
     ) -> Result<Vec<Found>, StoreError> {
-        let (inner, asked) = (Arc::clone(&self.inner), Arc::new(event_ids.to_vec()));
+        let tokens: Vec<i64> = event_ids.iter().map(|id| token.of_event(id).0).collect();
+        let (inner, asked) = (Arc::clone(&self.inner), Arc::new((event_ids.to_vec(), tokens)));
         let rows = self.run(
             |inner| &inner.hot,
             move |connection| {
-                let query = inner.query(&inner.statements.read_back).bind(&*asked).bind(token.0);
+                let query = inner.query(&inner.statements.read_back).bind(&asked.0).bind(&asked.1);
                 Box::pin(query.fetch_all(connection))
             },
         );

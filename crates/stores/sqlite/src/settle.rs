@@ -11,7 +11,7 @@ use pillarbox::store::{
 };
 use pillarbox_sql::members::incarnation;
 use pillarbox_sql::{check_lease, micros, refusal};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sqlx::SqlStr;
 use sqlx::sqlite::SqliteConnection;
 
@@ -113,7 +113,10 @@ impl EventStore for SqliteStore {
 /// Settlements by what they do, as rows of JSON: one statement each, however many rows there are.
 #[derive(Default)]
 struct Sorted {
+    /// What is done of each take.
     done: BTreeMap<Token, Vec<i64>>,
+    /// Tokens by number, of those of which nothing else is done: what is claimed at birth has a token for each event.
+    done_alone: Map<String, Value>,
     done_by_owner: Vec<Settlement>,
     retry: Vec<Value>,
     aside: Vec<Value>,
@@ -152,6 +155,8 @@ impl Sorted {
                 Outcome::Released => sorted.released.push(json!([seq, token_number, id, starts])),
             }
         }
+        let alone = sorted.done.extract_if(.., |_, numbers| numbers.len() == 1);
+        sorted.done_alone = alone.map(|(token, numbers)| (numbers[0].to_string(), token.0.into())).collect();
         Ok(sorted)
     }
 
@@ -163,12 +168,18 @@ impl Sorted {
         done: DoneRows,
     ) -> Result<HashSet<i64>, sqlx::Error> {
         let mut lost = HashSet::new();
-        let (statement, by_owner) = match done {
-            DoneRows::Keep => (&statements.done, &statements.done_owned),
-            DoneRows::Delete => (&statements.delete, &statements.delete_owned),
+        let (statement, alone, by_owner) = match done {
+            DoneRows::Keep => (&statements.done, &statements.done_each, &statements.done_owned),
+            DoneRows::Delete => (&statements.delete, &statements.delete_each, &statements.delete_owned),
         };
         for (token, numbers) in self.done {
             let query = sqlx::query_scalar(statement.clone()).bind(json_array(&numbers)).bind(token.0);
+            let settled = query.fetch_all(&mut *connection).await?;
+            note_lost(&mut lost, numbers, &settled);
+        }
+        if !self.done_alone.is_empty() {
+            let numbers = self.done_alone.keys().filter_map(|number| number.parse().ok()).collect();
+            let query = sqlx::query_scalar(alone.clone()).bind(Value::Object(self.done_alone).to_string());
             let settled = query.fetch_all(&mut *connection).await?;
             note_lost(&mut lost, numbers, &settled);
         }

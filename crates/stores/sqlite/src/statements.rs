@@ -34,6 +34,8 @@ statements! {
     read_back = "take/read_back.sql",
     done = "settle/done.sql",
     delete = "settle/delete.sql",
+    done_each = "settle/done_each.sql",
+    delete_each = "settle/delete_each.sql",
     retry = "settle/retry.sql",
     aside = "settle/aside.sql",
     dead = "settle/dead.sql",

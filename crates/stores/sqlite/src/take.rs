@@ -50,10 +50,12 @@ impl SqliteStore {
         let read_back = self.inner.statements.read_back.clone();
         let asked = serde_json::Value::from(event_ids).to_string();
         let rows = self.read_hot(move |connection| {
-            let query = sqlx::query_as(read_back).bind(asked).bind(token.0);
+            let query = sqlx::query_as(read_back).bind(asked);
             Box::pin(async move { query.fetch_all(connection).await })
         });
-        let found = rows.await?.into_iter().map(|(event_id, seq, created_at)| Found {
+        let rows: Vec<(String, i64, i64, Option<i64>)> = rows.await?;
+        let as_born = rows.into_iter().filter(|(id, .., held)| *held == Some(token.of_event(id).0));
+        let found = as_born.map(|(event_id, seq, created_at, _)| Found {
             event_id,
             seq,
             created_at: Timestamp::from_micros(created_at),

@@ -1,5 +1,8 @@
-UPDATE outbox_event FORCE INDEX (PRIMARY)
-SET available_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
-WHERE seq IN (?)
-    AND token = ?
-    AND status IN (0, 2)
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+    seq BIGINT PATH '$[0]',
+    token BIGINT PATH '$[1]'
+)) AS leased
+STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = leased.seq
+SET held.available_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND
+WHERE held.token = leased.token
+    AND held.status IN (0, 2)

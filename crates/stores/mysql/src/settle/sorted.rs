@@ -1,26 +1,26 @@
 //! Settlements by what they do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use pillarbox::store::{DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, cut_error};
+use pillarbox::store::{DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Token, cut_error};
 use pillarbox_sql::micros;
 use serde_json::{Value, json};
 use sqlx::SqlStr;
 use sqlx::mysql::MySqlConnection;
 
-use super::by_token;
 use super::fence::lock_partitions;
 use crate::statements::{MOST_LISTED, Statements, bind_list};
 
 /// How many rows one statement settles, so that it usually fits into one record of TLS (16 KiB). A longer one is sent in
 /// several pieces, and each but the first waits for the server to acknowledge the one before, which that puts off for up
 /// to 40 ms: the driver does not set `TCP_NODELAY`.
-const ROWS_AT_ONCE: usize = 250;
+pub(super) const ROWS_AT_ONCE: usize = 250;
 
 /// Settlements by what they do, each kind in the order in which its rows are locked.
 #[derive(Default)]
 pub(super) struct Sorted {
-    done: Vec<Lease>,
+    /// What is done of each take.
+    done: BTreeMap<Token, Vec<i64>>,
     of_takes: Kinds,
     of_owners: Kinds,
     /// Numbers of dead events whose keys are parked.
@@ -32,7 +32,7 @@ pub(super) struct Sorted {
 /// What is bound for each kind.
 #[derive(Default)]
 struct Kinds {
-    /// Of owners only.
+    /// Of takes only those of which nothing else is done: what is claimed at birth has a token for each event.
     done: Vec<Value>,
     retry: Vec<Value>,
     aside: Vec<Value>,
@@ -49,12 +49,17 @@ impl Sorted {
         });
         let mut sorted = Self::default();
         in_order.into_iter().for_each(|settlement| sorted.add(settlement));
+        let alone = sorted.done.extract_if(.., |_, numbers| numbers.len() == 1);
+        sorted.of_takes.done = alone.map(|(token, numbers)| json!([numbers[0], token.0])).collect();
+        sorted.of_takes.done.sort_unstable_by_key(|row| row[0].as_i64());
         sorted
     }
 
     fn add(&mut self, Settlement { event_id, lease, outcome }: &Settlement) {
         let (kinds, mut row) = match lease.token.partition() {
-            None if *outcome == Outcome::Done => return self.done.push(*lease),
+            None if *outcome == Outcome::Done => {
+                return self.done.entry(lease.token).or_default().push(lease.seq);
+            }
             None => (&mut self.of_takes, vec![json!(lease.seq), json!(lease.token.0)]),
             Some((partition, epoch)) => {
                 if *outcome != Outcome::Done {
@@ -103,11 +108,11 @@ impl Sorted {
     ) -> Result<bool, sqlx::Error> {
         // Done is true whoever owns the partition now. All else must not come after the next owner.
         lock_partitions(connection, statements, &self.partitions).await?;
-        let (of_takes, of_owners) = match done {
-            DoneRows::Keep => (&statements.done, &statements.owned_done),
-            DoneRows::Delete => (&statements.delete, &statements.owned_delete),
+        let (of_takes, alone, of_owners) = match done {
+            DoneRows::Keep => (&statements.done, &statements.done_each, &statements.owned_done),
+            DoneRows::Delete => (&statements.delete, &statements.delete_each, &statements.owned_delete),
         };
-        for (token, numbers) in by_token(&self.done) {
+        for (token, numbers) in self.done {
             for numbers in numbers.chunks(MOST_LISTED) {
                 let query = bind_list(sqlx::query(of_takes.of(numbers.len())), numbers).bind(token.0);
                 let settled = query.execute(&mut *connection).await?.rows_affected();
@@ -117,6 +122,7 @@ impl Sorted {
             }
         }
         for (statement, rows) in [
+            (alone, self.of_takes.done),
             (&statements.retry, self.of_takes.retry),
             (&statements.aside, self.of_takes.aside),
             (&statements.dead, self.of_takes.dead),

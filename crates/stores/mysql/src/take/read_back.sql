@@ -1,5 +1,4 @@
-SELECT event_id, seq, created_at
+SELECT event_id, seq, created_at, token
 FROM outbox_event FORCE INDEX (outbox_event_id)
 WHERE event_id IN (?)
-    AND token = ?
     AND status IN (0, 2)

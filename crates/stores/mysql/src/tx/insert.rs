@@ -122,7 +122,7 @@ async fn insert_chunk(
         let query = bind(query, event);
         match (kind, birth) {
             (Kind::Free, _) | (Kind::Leased, None) => query,
-            (Kind::Leased, Some(birth)) => bind_birth(query, birth),
+            (Kind::Leased, Some(birth)) => bind_birth(query, event, birth),
             (Kind::Scheduled, _) => bind_schedule(query, event, birth),
         }
     });
@@ -151,8 +151,11 @@ fn bind<'q>(query: MySqlQuery<'q>, event: &'q Event) -> MySqlQuery<'q> {
 }
 
 /// Binds how long an event is leased, and to whom.
-fn bind_birth<'q>(query: MySqlQuery<'q>, birth: &'q Birth) -> MySqlQuery<'q> {
-    query.bind(micros(birth.lease_for)).bind(birth.owner.to_string()).bind(birth.token.0)
+fn bind_birth<'q>(query: MySqlQuery<'q>, event: &Event, birth: &'q Birth) -> MySqlQuery<'q> {
+    query
+        .bind(micros(birth.lease_for))
+        .bind(birth.owner.to_string())
+        .bind(birth.token.of_event(event.id()).0)
 }
 
 /// Binds when an event is due; one that is due now may be leased. None of these is computed from another column: who
@@ -170,7 +173,7 @@ fn bind_schedule<'q>(query: MySqlQuery<'q>, event: &'q Event, birth: Option<&'q 
         .bind(due_at)
         .bind(birth.map_or(due_in, |birth| micros(birth.lease_for)))
         .bind(birth.map(|birth| birth.owner.to_string()))
-        .bind(birth.map(|birth| birth.token.0))
+        .bind(birth.map(|birth| birth.token.of_event(event.id()).0))
         .bind(birth.map(|_| 0))
         .bind(i32::from(birth.is_some()))
 }

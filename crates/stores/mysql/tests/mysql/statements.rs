@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Once};
 
 use pillarbox::Event;
 use pillarbox::store::{
-    Birth, DoneRows, EventStore, Fetched, Holding, Instance, Outcome, Owner, Ownership, Settlement,
-    StoreError, Taken, Token, TxStore,
+    Birth, DoneRows, EventStore, Fetched, Found, Holding, Instance, Lease, Outcome, Owner, Ownership,
+    Settlement, StoreError, Taken, Token, TxStore,
 };
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::conformance::ownership::{floor, owned_outcomes, unnamed, visit, visit_without};
@@ -199,8 +199,11 @@ pub(crate) async fn read_backs_and_renewals_are_one_statement(stage: &MySqlStage
     let found = counted.store.read_back(birth.token, &ids).await.unwrap();
     assert_eq!((found.len(), counted.statements().len()), (100, 1));
 
-    let lease = |seq| pillarbox::store::Lease { seq, token: birth.token, attempts: 0, starts: 0 };
-    let leases: Vec<_> = found.iter().map(|found| lease(found.seq)).collect();
+    let lease = |found: &Found| {
+        let token = birth.token.of_event(&found.event_id);
+        Lease { seq: found.seq, token, attempts: 0, starts: 0 }
+    };
+    let leases: Vec<_> = found.iter().map(lease).collect();
     assert!(counted.store.renew(&leases, LONG).await.unwrap().is_empty());
     assert_eq!(counted.statements().len(), 1);
     counted.store.close().await;

@@ -60,7 +60,7 @@ fn insert_one(inner: &Inner, event: &Event, birth: Option<&Birth>) -> Query {
         .bind(row.due_in)
         .bind(row.lease_for)
         .bind(birth.map(|birth| birth.owner.to_string()))
-        .bind(birth.map(|birth| birth.token.0))
+        .bind(row.token)
 }
 
 fn insert_many(inner: &Inner, events: &[Event], birth: Option<&Birth>) -> Query {
@@ -82,8 +82,8 @@ fn insert_many(inner: &Inner, events: &[Event], birth: Option<&Birth>) -> Query 
         .bind(sparse(&rows, |row| row.due_at))
         .bind(column(&rows, |row| row.due_in))
         .bind(sparse(&rows, |row| row.lease_for))
+        .bind(sparse(&rows, |row| row.token))
         .bind(birth.map(|birth| birth.owner.to_string()))
-        .bind(birth.map(|birth| birth.token.0))
 }
 
 fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
@@ -108,6 +108,7 @@ struct Values<'a> {
     due_in: i64,
     /// Of rows that are leased from birth: delayed ones are not.
     lease_for: Option<i64>,
+    token: Option<i64>,
 }
 
 impl<'a> Values<'a> {
@@ -121,7 +122,7 @@ impl<'a> Values<'a> {
             Schedule::After(delay) => (None, micros(delay)),
             Schedule::At(at) => (Some(at.into()), 0),
         };
-        let is_born = event.schedule() == Schedule::Now;
+        let birth = birth.filter(|_| event.schedule() == Schedule::Now);
         Self {
             partition: i16::from(event.partition()),
             occurred_at: event.occurred_at().into(),
@@ -131,7 +132,8 @@ impl<'a> Values<'a> {
             bytes,
             due_at,
             due_in,
-            lease_for: birth.filter(|_| is_born).map(|birth| micros(birth.lease_for)),
+            lease_for: birth.map(|birth| micros(birth.lease_for)),
+            token: birth.map(|birth| birth.token.of_event(event.id()).0),
         }
     }
 }

@@ -35,9 +35,9 @@ SELECT
     statement_timestamp(),
     coalesce(due_at, statement_timestamp() + due_in * interval '1 microsecond'),
     coalesce(due_at, statement_timestamp() + coalesce(lease_for, due_in) * interval '1 microsecond'),
-    CASE WHEN lease_for IS NOT NULL THEN $16 END,
-    CASE WHEN lease_for IS NOT NULL THEN statement_timestamp() END,
     CASE WHEN lease_for IS NOT NULL THEN $17 END,
+    CASE WHEN lease_for IS NOT NULL THEN statement_timestamp() END,
+    token,
     CASE WHEN lease_for IS NOT NULL THEN 1 ELSE 0 END
 FROM unnest(
     $1::text[],
@@ -54,7 +54,8 @@ FROM unnest(
     $12::bytea[],
     $13::timestamptz[],
     $14::bigint[],
-    $15::bigint[]
+    $15::bigint[],
+    $16::bigint[]
 ) AS event (
     event_id,
     event_type,
@@ -70,5 +71,6 @@ FROM unnest(
     payload_bytes,
     due_at,
     due_in,
-    lease_for
+    lease_for,
+    token
 );

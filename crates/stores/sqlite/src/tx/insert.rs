@@ -96,8 +96,7 @@ fn bind<'q>(
 ) -> Query<'q, Sqlite, SqliteArguments> {
     let query = sqlx::query(statement)
         .bind(birth.map(|birth| micros(birth.lease_for)))
-        .bind(birth.map(|birth| birth.owner.to_string()))
-        .bind(birth.map(|birth| birth.token.0));
+        .bind(birth.map(|birth| birth.owner.to_string()));
     events.iter().fold(query, |query, event| {
         let (json, bytes) = match event.payload() {
             Payload::Json(text) => (Some(text.as_str()), None),
@@ -123,7 +122,7 @@ fn bind<'q>(
             .bind(bytes)
             .bind(due_at)
             .bind(due_in)
-            .bind(birth.is_some() && event.schedule() == Schedule::Now)
+            .bind(birth.filter(|_| event.schedule() == Schedule::Now).map(|birth| birth.token.of_event(event.id()).0))
     })
 }
 

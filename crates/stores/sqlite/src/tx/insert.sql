@@ -1,4 +1,4 @@
-WITH birth (lease_for, owner, token) AS (VALUES (?, ?, ?))
+WITH birth (lease_for, owner) AS (VALUES (?, ?))
 INSERT INTO outbox_event (
     event_id,
     event_type,
@@ -35,11 +35,11 @@ SELECT
     column12,
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
     coalesce(column13, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + column14),
-    coalesce(column13, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(column15, lease_for, column14)),
-    iif(column15, owner, NULL),
-    iif(column15, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000, NULL),
-    iif(column15, token, NULL),
-    column15
+    coalesce(column13, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(column15 IS NULL, column14, lease_for)),
+    iif(column15 IS NULL, NULL, owner),
+    iif(column15 IS NULL, NULL, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000),
+    column15,
+    column15 IS NOT NULL
 FROM birth
 CROSS JOIN (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
 WHERE column1 IS NOT NULL;

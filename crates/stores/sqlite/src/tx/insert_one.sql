@@ -20,6 +20,7 @@ INSERT INTO outbox_event (
     starts
 )
 VALUES (
+    ?3,
     ?4,
     ?5,
     ?6,
@@ -31,12 +32,11 @@ VALUES (
     ?12,
     ?13,
     ?14,
-    ?15,
     CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
-    coalesce(?16, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + ?17),
-    coalesce(?16, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(?18, ?1, ?17)),
-    iif(?18, ?2, NULL),
-    iif(?18, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000, NULL),
-    iif(?18, ?3, NULL),
-    ?18
+    coalesce(?15, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + ?16),
+    coalesce(?15, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + iif(?17 IS NULL, ?16, ?1)),
+    iif(?17 IS NULL, NULL, ?2),
+    iif(?17 IS NULL, NULL, CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000),
+    ?17,
+    ?17 IS NOT NULL
 );

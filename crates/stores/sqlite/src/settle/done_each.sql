@@ -1,0 +1,13 @@
+UPDATE outbox_event NOT INDEXED
+SET
+    status = 1,
+    done_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
+    reason = NULL,
+    locked_by = NULL,
+    locked_at = NULL,
+    token = NULL
+FROM json_each(?1) AS settled
+WHERE seq = CAST(settled.key AS INTEGER)
+    AND token = settled.value
+    AND status NOT IN (1, 3)
+RETURNING seq;
