@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use pillarbox::store::{Administration, Status, StoredEvent};
 use pillarbox::{
-    AggregateType, Event, EventType, GLOBAL, ListenerError, Outbox, OutboxBuilder, Retry, Runtime, Source,
-    Store,
+    AggregateType, Event, EventType, GLOBAL, Handlers, ListenerError, Outbox, OutboxBuilder, Retry, Runtime,
+    Source, Store,
 };
 
 pub use desk::{Call, Counter, Desk};
@@ -66,6 +66,7 @@ macro_rules! acceptance_list {
                 retry_then_dead
                 type_safe_event_type
                 type_safe_aggregate_type
+                handlers_are_tracked_each_on_its_own
             }
         }
     };
@@ -184,6 +185,46 @@ pub async fn type_safe_event_type(stage: &impl Stage) {
 
     assert_eq!((delivery.id(), delivery.event_type()), (id.as_str(), "OrderPlaced"));
     assert_eq!(delivery.aggregate_type(), GLOBAL);
+}
+
+/// L3: of three handlers the second fails twice, with a restart in between each time: the first and the third run once.
+pub async fn handlers_are_tracked_each_on_its_own(stage: &impl Stage) {
+    let ((billing, mut at_billing), (mail, mut at_mail), (audit, mut at_audit)) =
+        (Desk::open(), Desk::open(), Desk::open());
+    let start = || {
+        let handlers = Handlers::new().on_any("billing", billing.clone()).on_any("mail", mail.clone());
+        let outbox = stage.outbox().handlers(handlers.on_any("audit", audit.clone()));
+        let outbox = outbox.retry(Retry::fixed(Duration::from_millis(50)).max_attempts(3));
+        outbox.poll_every(Duration::from_millis(5)).start().unwrap()
+    };
+    let outbox = start();
+    let mut tx = outbox.begin().await.unwrap();
+    let id = outbox.write_json(&mut tx, "OrderPlaced", "{}").await.unwrap();
+    tx.commit().await.unwrap();
+    at_billing.accept().await;
+    at_mail.next().await.fail(ListenerError::new("503"));
+    at_audit.accept().await;
+    outbox.close().await;
+
+    for attempt in 2..=3 {
+        // It may have begun once more before the outbox was closed; then it was cut off, and nothing was spent.
+        while at_mail.waiting().is_some() {}
+        let row = stage.row(&id).await.unwrap();
+        assert_eq!((row.status, row.attempts), (Ok(Status::Retry), attempt - 1));
+        let outbox = start();
+        let call = at_mail.next().await;
+        assert_eq!((call.delivery.attempt(), call.delivery.handler_id()), (attempt, Some("mail")));
+        if attempt == 3 {
+            call.succeed()
+        } else {
+            call.fail(ListenerError::new("503"))
+        }
+        outbox.close().await;
+    }
+
+    let row = stage.row(&id).await.unwrap();
+    assert_eq!((row.status, row.handlers), (Ok(Status::Done), None));
+    assert!(at_billing.waiting().is_none() && at_audit.waiting().is_none());
 }
 
 /// Q2, V5: an aggregate type given by an enum is stored and delivered as its name.

@@ -16,6 +16,7 @@
 pub mod births;
 pub mod envelopes;
 pub mod fences;
+pub mod handlers;
 pub mod history;
 pub mod leases;
 pub mod operations;

@@ -92,7 +92,7 @@ async fn cut_stops_a_call_that_waits_before_its_effect() {
     let store = FaultyStore::new(memory.clone(), Planned::new(Call::Settle, slow));
     let cutter = store.cutter();
 
-    let settlements = [Settlement { event_id: "order-17".to_owned(), lease, outcome: Outcome::Done }];
+    let settlements = [Settlement::new("order-17", lease, Outcome::Done)];
     let settled = tokio::select! {
         settled = store.settle(&settlements, DoneRows::Keep) => Some(settled),
         () = async {

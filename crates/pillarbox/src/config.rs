@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::handler::HandlersError;
 use crate::lanes::Order;
 use crate::registry::AlreadyRegistered;
 use crate::retry::RetryError;
@@ -54,6 +55,9 @@ pub enum ConfigError {
     /// The retry policy makes no sense.
     #[error(transparent)]
     Retry(#[from] RetryError),
+    /// The handlers make no sense.
+    #[error(transparent)]
+    Handlers(#[from] HandlersError),
 }
 
 /// The options that are plain values; each is documented at its setter.

@@ -2,6 +2,7 @@
 
 mod in_flight;
 mod panic;
+mod pass;
 mod queues;
 mod run;
 mod worker;
@@ -12,11 +13,12 @@ use std::time::Duration;
 
 pub(crate) use in_flight::InFlight;
 pub(crate) use panic::{CatchPanic, caught, quietly, shown};
-pub(crate) use queues::{Item, Queues};
+pub(crate) use queues::{Item, Queues, Stored};
 
 use tokio::sync::RwLock;
 
 use crate::config::Config;
+use crate::handler::Remembered;
 use crate::interceptor::SharedInterceptor;
 use crate::listener::Source;
 use crate::metrics::{Meter, add};
@@ -27,7 +29,7 @@ use crate::retry::RetryPolicy;
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{EventStore, Lease, Outcome, Taken};
+use crate::store::{EventStore, Lease, Outcome, Settlement, Taken};
 use crate::{Delivery, Event, ListenerError, Timestamp};
 
 /// What the workers share: queues in front of them, routes, policies, and the settler behind them.
@@ -40,6 +42,7 @@ pub(crate) struct Dispatcher {
     pub(crate) interceptors: Vec<SharedInterceptor>,
     pub(crate) queues: Queues,
     pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) remembered: Arc<Remembered>,
     pub(crate) settler: SettlerHandle,
     pub(crate) meter: Arc<Meter>,
     pub(crate) shutdown: Arc<Shutdown>,
@@ -74,10 +77,11 @@ impl Dispatcher {
         created_at: Timestamp,
         source: Source,
         deadline: Duration,
+        stored: Stored,
     ) -> Item {
         let target = self.route(&event);
         let delivery = Delivery::new(event, lease.attempts.saturating_add(1), created_at, source);
-        Item { delivery, lease, deadline, target, runs_alone: lease.starts >= 2 }
+        Item { delivery, lease, deadline, target, runs_alone: lease.starts >= 2, stored }
     }
 
     /// The receiver of an event. If the registry panics, the attempt fails as if a listener had.
@@ -96,11 +100,12 @@ impl Dispatcher {
         lease: Lease,
         created_at: Timestamp,
         deadline: Duration,
+        stored: Stored,
     ) -> bool {
         if !self.in_flight.admit(lease, self.runtime.clock.now()) {
             return true;
         }
-        let item = self.item(event.clone(), lease, created_at, Source::Cold, deadline);
+        let item = self.item(event.clone(), lease, created_at, Source::Cold, deadline, stored);
         let suspect = item.runs_alone;
         let queued = self.queues.push_cold(item).is_ok();
         if queued {
@@ -116,7 +121,9 @@ impl Dispatcher {
     /// Queues an event from an owned partition; false when the cold queue is full or closed.
     pub(crate) fn enqueue_owned(&self, event: &Event, taken: &Taken, runs_alone: bool) -> bool {
         // It may be delivered for as long as its partition is held, which is looked at when it is its turn.
-        let item = self.item(event.clone(), taken.lease, taken.created_at, Source::Cold, Duration::MAX);
+        let stored = Stored::of(taken, self.runtime.clock.now());
+        let item =
+            self.item(event.clone(), taken.lease, taken.created_at, Source::Cold, Duration::MAX, stored);
         let queued = self.queues.push_cold(Item { runs_alone, ..item }).is_ok();
         if queued {
             self.suspects.fetch_add(usize::from(runs_alone), Ordering::Relaxed);
@@ -161,6 +168,6 @@ impl Dispatcher {
     }
 
     pub(crate) async fn settle(&self, item: &Item, outcome: Outcome) {
-        self.settler.settle(item.delivery.id(), item.lease, outcome).await;
+        self.settler.settle(Settlement::new(item.delivery.id(), item.lease, outcome)).await;
     }
 }

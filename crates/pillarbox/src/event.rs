@@ -1,12 +1,15 @@
 //! The event: what is written into the outbox and what listeners get.
 
 mod builder;
+mod domain;
 mod headers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use builder::{EventBuilder, EventError};
+pub use domain::{Codec, CodecError, DecodeError, DomainEvent, Json};
+pub(crate) use domain::{Kind, kind_of};
 pub use headers::{Headers, HeadersError};
 
 use crate::mutant::mutant;
@@ -235,6 +238,20 @@ impl Event {
         }
     }
 
+    /// Adds context values, under names that it has not got already.
+    pub(crate) fn add_context(&mut self, captured: &Headers) -> Result<(), EventError> {
+        if captured.is_empty() {
+            return Ok(());
+        }
+        let parts = Arc::make_mut(&mut self.parts);
+        for (name, value) in captured.iter() {
+            if parts.context.get(name).is_none() {
+                parts.context.insert(name, value);
+            }
+        }
+        builder::check_headers("context", &parts.context)
+    }
+
     /// Places an event without a key.
     pub(crate) fn place_in(&mut self, partition: u8) {
         self.placed_in = Some(partition);
@@ -290,7 +307,8 @@ impl std::fmt::Debug for Event {
     }
 }
 
-/// Anything that can be written to the outbox: an [`Event`], an [`EventBuilder`], or a type of yours.
+/// Anything that can be written to the outbox: an [`Event`], an [`EventBuilder`], or a type of yours. For most types
+/// [`DomainEvent`] is the better choice: they can be handled as well.
 ///
 /// ```
 /// use pillarbox::{Event, EventError, IntoEvent};

@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::announcer::Announcer;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Dispatcher, Stored};
 use crate::listener::Source;
 use crate::metrics::add;
 use crate::poller::Wake;
-use crate::store::{Found, Lease, Outcome, Token};
+use crate::store::{Found, Lease, Outcome, Settlement, Token};
 use crate::{Event, PartitionSet};
 
 /// The most ids in one read.
@@ -241,14 +241,15 @@ impl HotPath {
             return dispatcher.queues.forgo_hot(1);
         }
         let id = born.event.id().to_owned();
-        let item = dispatcher.item(born.event, lease, row.created_at, Source::Hot, born.deadline);
+        let stored = Stored { taken_at: dispatcher.runtime.clock.now(), ..Stored::default() };
+        let item = dispatcher.item(born.event, lease, row.created_at, Source::Hot, born.deadline, stored);
         if dispatcher.queues.push_hot(item).is_err() {
             self.give_back(&id, lease).await;
         }
     }
 
     async fn give_back(&self, event_id: &str, lease: Lease) {
-        self.dispatcher.settler.settle(event_id, lease, Outcome::Released).await;
+        self.dispatcher.settler.settle(Settlement::new(event_id, lease, Outcome::Released)).await;
     }
 
     fn missing(&self, born: &Born) {

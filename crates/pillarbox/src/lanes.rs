@@ -24,7 +24,7 @@ use self::share::Share;
 use crate::PARTITIONS;
 use crate::metrics::Keys;
 use crate::mutant::mutant;
-use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Outcome, Taken, Token};
+use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Settlement, Taken, Token};
 
 /// What is next.
 #[derive(Clone, Debug)]
@@ -38,14 +38,7 @@ pub(crate) enum Step {
         is_suspect: bool,
     },
     /// Record this outcome, and tell when it is [recorded](Lanes::recorded).
-    Settle {
-        /// The event's id.
-        event_id: String,
-        /// The lease that it was read under.
-        lease: Lease,
-        /// What became of it.
-        outcome: Outcome,
-    },
+    Settle(Settlement),
 }
 
 /// What a failed event means for those that follow it in its key.
@@ -266,13 +259,13 @@ impl Lanes {
 
     /// A delivery has ended. The first step records the outcome, which is another than was given where a dead event
     /// parks its key.
-    pub(crate) fn ended(&mut self, event_id: &str, lease: Lease, outcome: Outcome) -> Vec<Step> {
+    pub(crate) fn ended(&mut self, settlement: Settlement) -> Vec<Step> {
         let mut steps = Vec::new();
-        match self.owner_of(lease) {
+        match self.owner_of(settlement.lease) {
             Some(partition) => {
-                self.share.change(partition, |owned| owned.ended(event_id, lease, outcome, &mut steps));
+                self.share.change(partition, |owned| owned.ended(settlement, &mut steps));
             }
-            None => steps.push(Step::Settle { event_id: event_id.to_owned(), lease, outcome }),
+            None => steps.push(Step::Settle(settlement)),
         }
         self.run_suspect(steps)
     }

@@ -29,6 +29,8 @@
 //! - [`Outbox`] writes and delivers; [`OutboxBuilder`] has all options and their defaults.
 //! - [`Event`] is what is written; [`IntoEvent`] makes one of a type of yours.
 //! - [`Tx`] is a transaction of the outbox; [`Outbox::write_in`] uses one of your own.
+//! - [`DomainEvent`] is a type of yours that is an event; [`Handlers`] get it decoded, several for each event, each
+//!   retried on its own.
 //! - [`Listener`] gets one [`Delivery`] at a time, [`Sink`] a [`Run`] of them; a [`Registry`] says who gets what.
 //! - [`RetryPolicy`] says when a failed event is tried again; [`Retry`] is the built-in one.
 //! - [`Interceptor`], [`AfterCommitHook`], [`MetricsExporter`], [`Outbox::counts`] and [`Outbox::census`] let you look
@@ -42,8 +44,10 @@
 mod ambient;
 mod announcer;
 mod config;
+mod context;
 mod dispatcher;
 mod event;
+mod handler;
 mod hot;
 mod interceptor;
 mod lanes;
@@ -65,15 +69,18 @@ mod shares;
 mod shutdown;
 mod sink;
 pub mod store;
+mod subscriber;
 mod timestamp;
 mod tx;
 
 pub use ambient::{CurrentTx, NoTransaction, TransactionError};
 pub use config::{ConfigError, DeadHead, Unroutable};
+pub use context::ContextProvider;
 pub use event::{
-    AggregateType, Event, EventBuilder, EventError, EventParts, EventType, GLOBAL, Headers, HeadersError,
-    IntoEvent, MAX_PAYLOAD, Payload, Schedule,
+    AggregateType, Codec, CodecError, DecodeError, DomainEvent, Event, EventBuilder, EventError, EventParts,
+    EventType, GLOBAL, Headers, HeadersError, IntoEvent, Json, MAX_PAYLOAD, Payload, Schedule,
 };
+pub use handler::{Failure, Fallback, Handler, Handlers, HandlersError, bound};
 pub use interceptor::{Interceptor, after, before};
 pub use listener::{Delivery, Listener, ListenerError, Source};
 pub use memory::{MemoryConnection, MemoryStore, MemoryTransaction, Replica, Savepoint};
@@ -84,7 +91,7 @@ pub use outbox::{Outbox, OutboxBuilder, Receipt, Store, WriteError};
 pub use partition::{PARTITIONS, PartitionSet, partition_of};
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
-pub use retry::{Retry, RetryError, RetryPolicy};
+pub use retry::{Filtered, Retry, RetryError, RetryPolicy};
 pub use runtime::{BoxFuture, Clock, Random, Runtime, Spawn, SystemClock};
 pub use shutdown::Stopped;
 pub use sink::{MemorySink, Run, Sink, SinkError};
@@ -106,6 +113,7 @@ mod guide {
         GettingStarted "docs/guide/getting-started.md"
         WritingEvents "docs/guide/writing-events.md"
         ListenersAndRetries "docs/guide/listeners-and-retries.md"
+        Handlers "docs/guide/handlers.md"
         Order "docs/guide/order.md"
         Sinks "docs/guide/sinks.md"
         Operating "docs/guide/operating.md"

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::runtime::BoxFuture;
-use crate::{Event, Timestamp};
+use crate::{DecodeError, Event, Timestamp};
 
 /// Which way an event came: from memory after its commit, or from the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,12 +28,18 @@ pub struct Delivery {
     attempt: u32,
     created_at: Timestamp,
     source: Source,
+    handler: Option<Arc<str>>,
 }
 
 impl Delivery {
     /// Attempt number `attempt` (from 1 on) at delivering `event`; for tests of listeners and sinks.
     pub fn new(event: Event, attempt: u32, created_at: Timestamp, source: Source) -> Self {
-        Self { event, attempt, created_at, source }
+        Self { event, attempt, created_at, source, handler: None }
+    }
+
+    /// The same event for one of its handlers.
+    pub(crate) fn to_handler(&self, id: &Arc<str>, attempt: u32) -> Self {
+        Self { attempt, handler: Some(id.clone()), ..self.clone() }
     }
 
     /// The event.
@@ -41,7 +47,7 @@ impl Delivery {
         &self.event
     }
 
-    /// Which attempt this is: 1 at first, one more for each that failed.
+    /// Which attempt this is: 1 at first, one more for each that failed. Attempts of a handler are its own.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -54,6 +60,11 @@ impl Delivery {
     /// Which way it came.
     pub fn source(&self) -> Source {
         self.source
+    }
+
+    /// The id of the [handler](crate::Handlers) that it is for; `None` for a listener, a sink or an interceptor.
+    pub fn handler_id(&self) -> Option<&str> {
+        self.handler.as_deref()
     }
 }
 
@@ -130,8 +141,13 @@ pub struct ListenerError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     AsPolicySays,
-    After { delay: Duration, spent: bool },
+    After {
+        delay: Duration,
+        spent: bool,
+    },
     Permanent,
+    /// The payload is not what its type says: nobody can do anything with it.
+    Undecodable,
 }
 
 impl ListenerError {
@@ -153,6 +169,11 @@ impl ListenerError {
     /// A failure that no retry can cure: the event is dead at once.
     pub fn permanent(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { verdict: Verdict::Permanent, source: error.into() }
+    }
+
+    /// The event is not what its type says.
+    pub(crate) fn undecodable(error: DecodeError) -> Self {
+        Self { verdict: Verdict::Undecodable, source: error.into() }
     }
 
     pub(crate) fn verdict(&self) -> Verdict {

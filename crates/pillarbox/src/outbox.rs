@@ -12,6 +12,7 @@ pub use builder::OutboxBuilder;
 use lifecycle::Engine;
 
 use crate::ambient::{self, CurrentTx, NoTransaction, TransactionError};
+use crate::context::Providers;
 use crate::hot::Born;
 use crate::metrics::Counts;
 use crate::mutant::mutant;
@@ -20,8 +21,9 @@ use crate::shutdown::Stopped;
 use crate::store::{
     Administration, Birth, Census, Floor, InsertError, Ownership, StoreError, TxStore, WakeUp,
 };
-use crate::tx::{AfterCommit, Tx, Written};
-use crate::{Event, EventError, EventType, IntoEvent, PartitionSet};
+use crate::subscriber::Subscribers;
+use crate::tx::{AfterCommit, Spoiled, Tx, Written};
+use crate::{Event, EventError, EventType, IntoEvent, ListenerError, PartitionSet};
 
 /// A store that can serve a whole outbox: all five contracts of [`store`](crate::store).
 pub trait Store: TxStore + Ownership + Administration + WakeUp {}
@@ -44,9 +46,12 @@ pub enum WriteError {
     /// No transaction is active.
     #[error(transparent)]
     NoTransaction(NoTransaction),
-    /// An earlier write on this transaction was cancelled half-way.
-    #[error("an earlier write on this transaction was cancelled half-way; begin a new transaction")]
+    /// An earlier write on this transaction was cancelled half-way, or failed in a subscriber.
+    #[error("an earlier write on this transaction was cancelled half-way or failed; begin a new transaction")]
     Cancelled,
+    /// A [subscriber](OutboxBuilder::subscribe) in this process failed: the transaction can no longer be committed.
+    #[error("a subscriber failed, and with it the transaction: {0}")]
+    Subscriber(ListenerError),
     /// The database did not take it.
     #[error("the event could not be written")]
     Store(#[source] StoreError),
@@ -77,6 +82,8 @@ pub struct Outbox<S: Store> {
 
 struct Shared<S: Store> {
     store: Arc<S>,
+    providers: Providers,
+    subscribers: Subscribers<S>,
     after: Arc<AfterCommit>,
     engine: Engine,
 }
@@ -176,19 +183,27 @@ impl<S: Store> Outbox<S> {
         Ok(ids)
     }
 
-    async fn insert(&self, tx: &mut Tx<S>, events: Vec<Event>) -> Result<(), WriteError> {
+    async fn insert(&self, tx: &mut Tx<S>, mut events: Vec<Event>) -> Result<(), WriteError> {
         if !tx.is_active() {
             return Err(WriteError::Cancelled);
         }
+        self.shared.providers.capture(&mut events)?;
         let events = self.shared.engine.placed(events);
         let birth = self.shared.engine.birth();
         // Before the statement is sent, so that the deadline lies before the lease's end.
         let deadline = self.shared.engine.birth_deadline();
-        tx.cut = true;
-        let inserted = self.shared.store.insert(&mut *tx, &events, birth.as_ref()).await;
-        tx.cut = false;
-        inserted?;
-        note(&mut tx.written, events, birth.as_ref(), deadline);
+        tx.spoiled = Some(Spoiled::Cut);
+        if self.shared.subscribers.are_stored {
+            let inserted = self.shared.store.insert(&mut *tx, &events, birth.as_ref()).await;
+            tx.spoiled = inserted.is_ok().then_some(Spoiled::Cut);
+            inserted?;
+        }
+        let handed = self.shared.subscribers.hand_to(&events, &mut *tx).await;
+        tx.spoiled = handed.is_err().then_some(Spoiled::BySubscriber);
+        handed.map_err(WriteError::Subscriber)?;
+        if self.shared.subscribers.are_stored {
+            note(&mut tx.written, events, birth.as_ref(), deadline);
+        }
         if mutant!(HotBeforeCommit) {
             self.shared.after.committed(std::mem::take(&mut tx.written));
         }
@@ -199,17 +214,23 @@ impl<S: Store> Outbox<S> {
     ///
     /// Hand the [`Receipt`] back with [`committed`](Outbox::committed) after your commit, and the poller
     /// delivers at once; forget it, and the event is delivered by the next poll. If the future is cancelled
-    /// half-way, roll the transaction back.
+    /// half-way, or a subscriber fails, roll the transaction back.
     pub async fn write_in<E: IntoEvent>(
         &self,
         tx: &mut S::Foreign<'_>,
         events: impl IntoIterator<Item = E>,
     ) -> Result<Receipt, WriteError> {
-        let events: Vec<Event> = events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
-        let events = self.shared.engine.placed(events);
-        if !events.is_empty() {
-            self.shared.store.insert(S::foreign_connection(tx), &events, None).await?;
+        let mut events: Vec<Event> =
+            events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
+        self.shared.providers.capture(&mut events)?;
+        let mut events = self.shared.engine.placed(events);
+        let connection = S::foreign_connection(tx);
+        let subscribers = &self.shared.subscribers;
+        if !events.is_empty() && subscribers.are_stored {
+            self.shared.store.insert(connection, &events, None).await?;
         }
+        subscribers.hand_to(&events, connection).await.map_err(WriteError::Subscriber)?;
+        events.retain(|_| subscribers.are_stored);
         Ok(Receipt::of_events(&events))
     }
 

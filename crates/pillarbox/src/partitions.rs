@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::lanes::Read;
 use crate::shutdown::Shutdown;
-use crate::store::{Blocked, Due, Fetched, Floor, Holding, Lease, Outcome, StoreError, Taken, WakeUp};
+use crate::store::{Blocked, Due, Fetched, Floor, Holding, Lease, Settlement, StoreError, Taken, WakeUp};
 
 /// What the reader is told.
 pub(crate) enum Message {
@@ -37,7 +37,7 @@ pub(crate) enum Message {
     /// All of the share that was free has been acquired.
     HasShare,
     /// A delivery has ended.
-    Ended { event_id: String, lease: Lease, outcome: Outcome },
+    Ended(Settlement),
     /// An outcome is recorded, or never will be.
     Recorded { lease: Lease, is_applied: bool },
     /// Tell the metrics how many keys are held back.

@@ -12,12 +12,15 @@ pub use leased::{Leased, PollerHandler};
 
 use self::outage::{Advice, Outage};
 use crate::config::Config;
-use crate::dispatcher::{Dispatcher, caught};
+use crate::dispatcher::{Dispatcher, Stored, caught};
+use crate::handler::given_up;
 use crate::metrics::{Meter, add};
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{Batch, EventStore, Lease, Outcome, Owner, StoreError, Take, Taken, Token, WakeUp};
+use crate::store::{
+    Batch, EventStore, Lease, Outcome, Owner, Settlement, StoreError, Take, Taken, Token, WakeUp,
+};
 
 /// How often leases are looked for that end implausibly late.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -303,10 +306,12 @@ impl Poller {
         let Ok(event) = &taken.event else { return true };
         match &self.hands {
             Hands::Dispatcher(dispatcher) => {
-                dispatcher.enqueue_cold(event, taken.lease, taken.created_at, deadline)
+                let stored = Stored::of(taken, self.runtime.clock.now());
+                dispatcher.enqueue_cold(event, taken.lease, taken.created_at, deadline, stored)
             }
             Hands::Own(handler) => {
-                let leased = Leased::new(taken, event, deadline, self.settler.clone(), self.settled.clone());
+                let ends = (self.settler.clone(), self.settled.clone());
+                let leased = Leased::new(taken, event, deadline, self.runtime.clock.now(), ends);
                 caught(|| handler.handle(leased)).unwrap_or_else(|panic| {
                     tracing::error!(event_id = taken.event_id, panic, "the poller's handler panicked");
                     false
@@ -320,7 +325,8 @@ impl Poller {
             // In flight until it is recorded, so that a repeated outcome cannot hit a later take.
             dispatcher.in_flight.admit(taken.lease, self.runtime.clock.now());
         }
-        self.settler.settle(&taken.event_id, taken.lease, outcome).await;
+        let handlers = taken.handlers.as_deref().filter(|_| !outcome.comes_again()).and_then(given_up);
+        self.settler.settle(Settlement { handlers, ..Settlement::of(taken, outcome) }).await;
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::handler::HandlerSet;
 use crate::listener::SharedListener;
 use crate::{AggregateType, Delivery, Event, EventType, GLOBAL, Listener, ListenerError, Sink};
 
@@ -24,6 +25,7 @@ pub struct Target(pub(crate) Receiver);
 #[derive(Clone)]
 pub(crate) enum Receiver {
     Listener(SharedListener),
+    Handlers(Arc<HandlerSet>),
     Sink(Arc<Destination>),
 }
 
@@ -81,6 +83,7 @@ impl std::fmt::Debug for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
             Receiver::Listener(_) => "Target::Listener",
+            Receiver::Handlers(_) => "Target::Handlers",
             Receiver::Sink(_) => "Target::Sink",
         })
     }
@@ -90,7 +93,7 @@ impl std::fmt::Debug for Target {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a listener for aggregate type `{aggregate_type}` and event type `{event_type}` is registered already; \
-     use `FanOut` for several listeners of one event"
+     use `Handlers` or `FanOut` for several listeners of one event"
 )]
 pub struct AlreadyRegistered {
     /// The aggregate type.

@@ -1,7 +1,11 @@
 //! When a failed event is tried again, and when it is given up.
 
+mod filter;
+
 use std::error::Error;
 use std::time::Duration;
+
+pub use filter::Filtered;
 
 /// When a failed event is tried again, and when it is given up; [`Retry`] is the built-in one.
 ///
@@ -39,6 +43,11 @@ pub trait RetryPolicy: Send + Sync + 'static {
 
     /// Whether another try can help against `error`; if not, the event is dead at once.
     fn should_retry(&self, error: &(dyn Error + 'static)) -> bool;
+
+    /// What is wrong with its settings, if anything is; asked when an outbox is started.
+    fn check(&self) -> Result<(), RetryError> {
+        Ok(())
+    }
 }
 
 /// How long to wait after failure number `attempt`, or `None` when the event is to be given up.
@@ -188,6 +197,32 @@ impl Retry {
         self
     }
 
+    /// Retries errors of type `E`, and no others; see [`Filtered`].
+    pub fn only<E: Error + 'static>(self) -> Filtered<Self> {
+        Filtered::new(self).only::<E>()
+    }
+
+    /// Retries errors that match, and no others; see [`Filtered`].
+    pub fn only_if(
+        self,
+        matches: impl Fn(&(dyn Error + 'static)) -> bool + Send + Sync + 'static,
+    ) -> Filtered<Self> {
+        Filtered::new(self).only_if(matches)
+    }
+
+    /// Never retries errors of type `E`; see [`Filtered`].
+    pub fn never<E: Error + 'static>(self) -> Filtered<Self> {
+        Filtered::new(self).never::<E>()
+    }
+
+    /// Never retries errors that match; see [`Filtered`].
+    pub fn never_if(
+        self,
+        matches: impl Fn(&(dyn Error + 'static)) -> bool + Send + Sync + 'static,
+    ) -> Filtered<Self> {
+        Filtered::new(self).never_if(matches)
+    }
+
     /// Whether the settings fit together, or the first thing that is wrong with them.
     pub fn check(&self) -> Result<(), RetryError> {
         if let (Some(max_attempts), Some(max_retries)) = (self.max_attempts, self.max_retries) {
@@ -240,6 +275,10 @@ impl RetryPolicy for Retry {
 
     fn should_retry(&self, _error: &(dyn Error + 'static)) -> bool {
         true
+    }
+
+    fn check(&self) -> Result<(), RetryError> {
+        Self::check(self)
     }
 }
 

@@ -14,6 +14,7 @@ use self::handle::{Entry, SettlerState, Unrecorded};
 use self::held::Held;
 
 use crate::dispatcher::InFlight;
+use crate::handler::Remembered;
 use crate::metrics::{Meter, add};
 use crate::namesake::Namesake;
 use crate::partitions::{Mailbox, Message};
@@ -39,6 +40,7 @@ pub(crate) struct Settler {
     pub(crate) runtime: Runtime,
     pub(crate) meter: Arc<Meter>,
     pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) remembered: Arc<Remembered>,
     pub(crate) shutdown: Arc<Shutdown>,
     /// The poller, which must know of events that become due before it would look.
     pub(crate) wake: Arc<Wake>,
@@ -208,7 +210,7 @@ impl Settler {
     fn left_over(&self, part: &[Unrecorded], settled: &[Settlement], lost: &[i64]) -> Vec<Unrecorded> {
         let mut left_over = Vec::new();
         for (Unrecorded { settlement, .. }, settled) in part.iter().zip(settled) {
-            let Settlement { event_id, lease, outcome } = settlement;
+            let Settlement { lease, outcome, .. } = settlement;
             let is_lost = lost.contains(&lease.seq);
             let token = settled.lease.token;
             let last = self.in_flight.last_taken(lease.seq).filter(|last| last.token == token);
@@ -221,7 +223,8 @@ impl Settler {
                     None => continue,
                 },
             };
-            let settlement = Settlement { event_id: event_id.clone(), lease, outcome };
+            let handlers = settlement.handlers.clone().filter(|_| outcome != Outcome::Released);
+            let settlement = Settlement { lease, outcome, handlers, ..settlement.clone() };
             left_over.push(Unrecorded { settlement, is_repeat: false });
         }
         left_over
@@ -240,7 +243,8 @@ impl Settler {
         if part.iter().any(|outcome| outcome.settlement.outcome.comes_again()) {
             self.wake.wake();
         }
-        for Unrecorded { settlement: Settlement { event_id, lease, outcome }, is_repeat } in part {
+        for Unrecorded { settlement, is_repeat } in part {
+            let Settlement { event_id, lease, outcome, .. } = settlement;
             let is_lost = lost.contains(&lease.seq);
             // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
             self.tell_reader(*lease, !is_lost || *is_repeat);
@@ -249,11 +253,13 @@ impl Settler {
                 // Recorded later, under the newer lease.
             } else if is_lost && !*is_repeat {
                 add(&self.meter.lost_leases, 1);
+                self.remembered.note(settlement);
                 tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
             } else {
                 if is_lost {
                     tracing::warn!(%event_id, ?outcome, "an outcome was recorded before, or the lease had passed to another");
                 }
+                self.remembered.forget(event_id);
                 self.count(event_id, outcome, !is_lost);
             }
         }
@@ -288,7 +294,9 @@ impl Settler {
 
     /// Leaves outcomes unrecorded: their leases will end, and the events come again.
     fn give_up(&self, part: impl Iterator<Item = Unrecorded>, error: &StoreError) {
-        for Unrecorded { settlement: Settlement { event_id, lease, outcome }, .. } in part {
+        for Unrecorded { settlement, .. } in part {
+            self.remembered.note(&settlement);
+            let Settlement { event_id, lease, outcome, .. } = settlement;
             self.in_flight.leave(lease.seq);
             self.tell_reader(lease, false);
             tracing::error!(%event_id, ?outcome, %error, "an outcome was not recorded; the event will come again");
@@ -321,6 +329,7 @@ mod tests {
             runtime: Runtime::tokio(),
             meter: meter.clone(),
             in_flight: Arc::new(InFlight::new(None)),
+            remembered: Arc::default(),
             shutdown: Arc::new(Shutdown::new()),
             wake: Arc::default(),
             done: DoneRows::Keep,
@@ -344,7 +353,7 @@ mod tests {
         settler.note_take(true);
         settler.note_queued(false);
 
-        settler.settle("order-17", lease, Outcome::Done).await;
+        settler.settle(Settlement::new("order-17", lease, Outcome::Done)).await;
         pass(GATHER_FOR / 4).await;
         assert_eq!(meter.counts().settle_batches, 0);
         settler.note_take(false);

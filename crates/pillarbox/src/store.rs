@@ -127,6 +127,8 @@ pub struct Taken {
     pub created_at: Timestamp,
     /// How long ago it became due, by the database's clock.
     pub due_for: Duration,
+    /// How far its handlers have come, as it was [settled](Settlement::handlers) last.
+    pub handlers: Option<String>,
     /// The event, or why the row cannot be read.
     pub event: Result<Event, String>,
 }
@@ -161,7 +163,8 @@ pub enum Outcome {
     Retry {
         /// How long to wait.
         after: Duration,
-        /// Why it failed; kept as the last error, cut at [`MAX_ERROR`] characters.
+        /// Why it failed; kept as the last error, cut at [`MAX_ERROR`] characters. If it is empty, nothing failed now,
+        /// and the last error stays.
         error: String,
         /// Whether this counts as an attempt.
         spent: bool,
@@ -223,12 +226,19 @@ pub struct Settlement {
     pub lease: Lease,
     /// What became of the event.
     pub outcome: Outcome,
+    /// How far its handlers have come, in the engine's own words; `None` leaves what is stored. DONE forgets it.
+    pub handlers: Option<String>,
 }
 
 impl Settlement {
+    /// What became of an event, with nothing to say of its handlers.
+    pub fn new(event_id: impl Into<String>, lease: Lease, outcome: Outcome) -> Self {
+        Self { event_id: event_id.into(), lease, outcome, handlers: None }
+    }
+
     /// What became of an event that was handed out.
     pub fn of(taken: &Taken, outcome: Outcome) -> Self {
-        Self { event_id: taken.event_id.clone(), lease: taken.lease, outcome }
+        Self::new(&taken.event_id, taken.lease, outcome)
     }
 }
 
@@ -261,7 +271,9 @@ pub enum DoneRows {
 ///   the caller can bisect. So are rows that another transaction has locked, for a settlement and a renewal:
 ///   [`StoreError::Locked`] names them, so that the caller can leave them out.
 /// - [`Retry`](Outcome::Retry) moves the due time, [`Aside`](Outcome::Aside) and
-///   [`Released`](Outcome::Released) do not.
+///   [`Released`](Outcome::Released) do not. An empty error leaves the last one as it is.
+/// - What a settlement says of [handlers](Settlement::handlers) is stored with its outcome and handed out again with the
+///   event, byte for byte; DONE forgets it, and replay keeps it.
 /// - An error means that nothing is known about the effect, except where [`StoreError`] says so.
 pub trait EventStore: Send + Sync + 'static {
     /// Hands out up to `take.limit` events under a lease.

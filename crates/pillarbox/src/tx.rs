@@ -95,6 +95,15 @@ pub(crate) struct Written {
     pub(crate) unclaimed: bool,
 }
 
+/// Why a transaction can no longer be committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Spoiled {
+    /// A write was begun and not seen to end: it was cancelled, and nobody knows what it did.
+    Cut,
+    /// A subscriber failed.
+    BySubscriber,
+}
+
 /// An open transaction, made by [`Outbox::begin`](crate::Outbox::begin).
 ///
 /// It dereferences to the connection of its store, so statements run on `&mut *tx`. Dropping it rolls back.
@@ -103,8 +112,8 @@ pub struct Tx<S: TxStore> {
     open: Option<S::Tx>,
     after: Arc<AfterCommit>,
     pub(crate) written: Written,
-    /// A write was begun and not seen to end: it was cancelled, and nobody knows what it did.
-    pub(crate) cut: bool,
+    /// Why it can no longer be committed.
+    pub(crate) spoiled: Option<Spoiled>,
     after_commit: Vec<Callback>,
     after_rollback: Vec<Callback>,
 }
@@ -115,15 +124,15 @@ impl<S: TxStore> Tx<S> {
             open: Some(open),
             after,
             written: Written::default(),
-            cut: false,
+            spoiled: None,
             after_commit: Vec::new(),
             after_rollback: Vec::new(),
         }
     }
 
-    /// Whether statements can still be executed: false once a write on it was cancelled half-way.
+    /// Whether statements can still be executed: false once a write on it was cancelled half-way, or a subscriber failed.
     pub fn is_active(&self) -> bool {
-        self.open.is_some() && !self.cut
+        self.open.is_some() && self.spoiled.is_none()
     }
 
     /// Runs `callback` after a commit that succeeded, in the order of registration.
@@ -140,9 +149,13 @@ impl<S: TxStore> Tx<S> {
 
     /// Commits. Cancelling the returned future does not stop the commit, nor what follows it.
     pub async fn commit(mut self) -> Result<(), CommitError> {
-        if self.cut {
-            let reason =
-                "a write on this transaction was cancelled half-way; write again in a new transaction";
+        if let Some(spoiled) = self.spoiled {
+            let reason = match spoiled {
+                Spoiled::Cut => {
+                    "a write on this transaction was cancelled half-way; write again in a new transaction"
+                }
+                Spoiled::BySubscriber => "a subscriber to one of its events failed",
+            };
             // Dropping rolls back.
             return Err(CommitError::RolledBack { reason: reason.to_owned(), source: None });
         }

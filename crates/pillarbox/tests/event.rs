@@ -246,7 +246,7 @@ fn json_that_is_not_json_is_refused() {
         assert!(matches!(error, EventError::NotJson { .. }), "{text:?}: {error}");
     }
     let no_text_keys = Event::builder("OrderPlaced").json(&BTreeMap::from([((1, 2), 3)])).build();
-    assert!(matches!(no_text_keys, Err(EventError::NotJson { .. })));
+    assert!(matches!(no_text_keys, Err(EventError::NotEncoded { .. })));
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub async fn born_event_is_not_settled_by_its_neighbours_token(harness: &impl St
     let seq = stored(harness, ours.id()).await.seq;
 
     let lease = Lease { seq, token: birth.token.of_event(neighbour.id()), attempts: 0, starts: 0 };
-    let done = Settlement { event_id: neighbour.id().to_owned(), lease, outcome: Outcome::Done };
+    let done = Settlement::new(neighbour.id(), lease, Outcome::Done);
     let lost = harness.store().settle(&[done], DoneRows::Keep).await.unwrap();
 
     assert_eq!(lost, [seq]);
@@ -91,7 +91,7 @@ pub async fn born_event_is_settled_by_its_token(harness: &impl StoreHarness) {
     let found = harness.store().read_back(birth.token, &[event.id().to_owned()]).await.unwrap();
     let lease = Lease { seq: found[0].seq, token: birth.token.of_event(event.id()), attempts: 0, starts: 0 };
 
-    let released = Settlement { event_id: event.id().to_owned(), lease, outcome: Outcome::Released };
+    let released = Settlement::new(event.id(), lease, Outcome::Released);
     let lost = harness.store().settle(&[released], DoneRows::Keep).await.unwrap();
 
     assert_eq!(lost, NONE);

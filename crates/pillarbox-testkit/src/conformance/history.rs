@@ -286,7 +286,7 @@ impl<S: TxStore + Administration> Play<'_, S> {
             // Which of two leases of one event comes first in a call is nobody's promise.
             if settlements.iter().all(|other| other.lease.seq != lease.seq) {
                 let (event_id, outcome) = (event_id.clone(), outcome.clone());
-                settlements.push(Settlement { event_id, lease: *lease, outcome });
+                settlements.push(Settlement::new(event_id, *lease, outcome));
             }
         }
         let lost = self.store.settle(&settlements, done).await.unwrap();

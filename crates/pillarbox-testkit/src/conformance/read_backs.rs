@@ -111,8 +111,7 @@ pub async fn settled_event_is_not_read_back(harness: &impl StoreHarness) {
         let seq = read_back(harness, birth.token, &[&event]).await[0].seq;
 
         let lease = Lease { seq, token: birth.token.of_event(event.id()), attempts: 0, starts: 0 };
-        let event_id = event.id().to_owned();
-        let settlement = Settlement { event_id, lease, outcome: outcome.clone() };
+        let settlement = Settlement::new(event.id(), lease, outcome.clone());
         assert_eq!(harness.store().settle(&[settlement], DoneRows::Keep).await.unwrap(), NONE);
 
         assert_eq!(read_back(harness, birth.token, &[&event]).await, [], "{outcome:?}");

@@ -138,6 +138,12 @@ macro_rules! conformance_list {
                 large_batch_is_recorded
                 refused_settlement_applies_nothing
             }
+            handlers {
+                progress_of_handlers_comes_back
+                progress_of_handlers_stays_until_done
+                progress_of_handlers_survives_a_replay
+                empty_error_keeps_the_last
+            }
             fences {
                 stale_lease_cannot_settle
                 lost_lease_cannot_delete
@@ -291,6 +297,9 @@ macro_rules! ownership_list {
                 start_of_another_event_is_not_counted
                 settled_event_is_not_started
             }
+            handlers {
+                owners_progress_of_handlers_comes_back
+            }
             ownership_census {
                 census_of_claims_has_no_partitions
                 census_lists_the_instances
@@ -347,6 +356,7 @@ mod tests {
             include_str!("leases.rs"),
             include_str!("read_backs.rs"),
             include_str!("settlements.rs"),
+            include_str!("handlers.rs"),
             include_str!("fences.rs"),
             include_str!("operations.rs"),
             include_str!("purges.rs"),

@@ -212,7 +212,7 @@ impl SimLine {
         }
     }
 
-    fn refused(&self, Settlement { event_id, lease, outcome }: &Settlement) {
+    fn refused(&self, Settlement { event_id, lease, outcome, .. }: &Settlement) {
         self.world.cover("stale outcomes refused", 1);
         if let Some((partition, epoch)) = lease.token.partition() {
             self.world.note(format_args!("{} may not settle {event_id} {outcome:?}", self.process));

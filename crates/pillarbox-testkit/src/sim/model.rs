@@ -142,7 +142,7 @@ impl Model {
         now: Timestamp,
         epoch_of: impl Fn(u8) -> Epoch,
     ) -> Result<Settled, String> {
-        let Settlement { event_id: id, lease, outcome } = settlement;
+        let Settlement { event_id: id, lease, outcome, .. } = settlement;
         let Some(row) = self.rows.get_mut(id) else {
             return if lost != Some(false) {
                 Ok(Settled::Stale)

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::Delivery;
 use crate::config::Config;
 use crate::registry::{Destination, Receiver, Target};
-use crate::store::Lease;
+use crate::store::{Lease, Taken};
 
 /// An event on its way to a worker.
 pub(crate) struct Item {
@@ -20,6 +20,23 @@ pub(crate) struct Item {
     pub(crate) target: Option<Target>,
     /// It may be to blame for crashes: nothing else runs beside it.
     pub(crate) runs_alone: bool,
+    pub(crate) stored: Stored,
+}
+
+/// What the table knows of an event's handlers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stored {
+    /// How far they have come.
+    pub(crate) handlers: Option<String>,
+    /// How long the event had been due when it was taken, and when that was by the local clock.
+    pub(crate) due_for: Duration,
+    pub(crate) taken_at: Duration,
+}
+
+impl Stored {
+    pub(crate) fn of(taken: &Taken, taken_at: Duration) -> Self {
+        Self { handlers: taken.handlers.clone(), due_for: taken.due_for, taken_at }
+    }
 }
 
 impl Item {

@@ -120,7 +120,7 @@ impl Dispatcher {
                 None => ListenerError::new(format!("an interceptor did not answer within {limit:?}")),
             };
             self.after(&item.delivery, Some(&shown(&error)), end).await;
-            self.settle(&item, self.after_failure(item.lease, &error)).await;
+            self.settle(&item, self.after_failure(&*self.retry, item.lease.attempts, &error)).await;
         }
         admitted
     }
@@ -136,7 +136,7 @@ impl Dispatcher {
         };
         self.after(&item.delivery, Some(&shown(&error)), open.end).await;
         let outcome = match error.kind() {
-            SinkErrorKind::Rejected => self.after_failure(item.lease, &error.into()),
+            SinkErrorKind::Rejected => self.after_failure(&*self.retry, item.lease.attempts, &error.into()),
             SinkErrorKind::Unavailable | SinkErrorKind::Unknown => {
                 let after = *open.pause.get_or_insert_with(|| self.pause(destination));
                 Outcome::Retry { after, error: shown(&error), spent: false }

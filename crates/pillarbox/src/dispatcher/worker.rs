@@ -9,9 +9,9 @@ use super::{CatchPanic, Dispatcher, Item, caught, shown};
 use crate::config::{HOLD_FOR, Unroutable};
 use crate::listener::{SharedListener, Verdict};
 use crate::mutant::mutant;
-use crate::partitions::Tenure;
 use crate::registry::{Receiver, Target};
-use crate::retry::{Retry, delay_after};
+use crate::retry::{Retry, RetryPolicy, delay_after};
+use crate::runtime::BoxFuture;
 use crate::store::{Lease, Outcome, StoreError};
 use crate::{Delivery, ListenerError};
 
@@ -32,6 +32,9 @@ enum Ending {
     CutOff,
 }
 
+/// It was cut off by the shutdown, or by the end of its lease.
+pub(super) struct CutOff;
+
 impl Dispatcher {
     /// Works until the queues are closed.
     pub(super) async fn work(self: &Arc<Self>, number: usize) {
@@ -46,7 +49,7 @@ impl Dispatcher {
                 self.settler.flush().await;
             }
             self.note_busy(number, Some(self.runtime.clock.now()));
-            self.carry_out(work).await;
+            self.carry_out(work, number).await;
             self.note_busy(number, None);
             if suspect {
                 self.settler.flush().await;
@@ -59,11 +62,14 @@ impl Dispatcher {
         }
     }
 
-    async fn carry_out(self: &Arc<Self>, work: Work) {
+    async fn carry_out(self: &Arc<Self>, work: Work, worker: usize) {
         match work {
             Work::One(item) => {
                 for item in self.with_live_leases(vec![item]).await {
-                    self.deliver(&item).await;
+                    match self.handlers_of(&item) {
+                        Some(handlers) => self.deliver_to_handlers(item, &handlers, worker).await,
+                        None => self.deliver(&item).await,
+                    }
                 }
             }
             Work::Run(destination, items) => {
@@ -73,7 +79,7 @@ impl Dispatcher {
         }
     }
 
-    fn note_busy(&self, worker: usize, since: Option<Duration>) {
+    pub(super) fn note_busy(&self, worker: usize, since: Option<Duration>) {
         *self.busy_since[worker].lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 
@@ -82,17 +88,29 @@ impl Dispatcher {
         if alone { Floor::Alone(self.floor.write().await) } else { Floor::Shared(self.floor.read().await) }
     }
 
-    /// Those of `items` whose lease lasts for a delivery, renewed where it would not.
+    /// Those of `items` whose lease lasts for a delivery, renewed where it would not. The others are given back, unspent.
+    async fn with_live_leases(&self, items: Vec<Item>) -> Vec<Item> {
+        let (live, short) = self.live_and_short(items).await;
+        for item in &short {
+            self.settle(item, Outcome::Released).await;
+        }
+        live
+    }
+
+    /// Those of `items` whose lease lasts for a delivery, renewed where it would not, and those whose lease does not;
+    /// what was lost is in neither.
     ///
     /// One statement renews all that is short, in the queues too.
-    async fn with_live_leases(&self, items: Vec<Item>) -> Vec<Item> {
+    pub(super) async fn live_and_short(&self, items: Vec<Item>) -> (Vec<Item>, Vec<Item>) {
         if let Some(tenure) = &self.tenure {
-            return self.of_live_tenure(tenure, items).await;
+            let is_long_enough = tenure.left() >= self.config.margin;
+            let is_live = |item: &Item| is_long_enough && tenure.covers(item.lease.token);
+            return items.into_iter().partition(is_live);
         }
         let now = self.runtime.clock.now();
         let needed = now + self.config.needed_lease();
         if items.iter().all(|item| item.deadline >= needed) {
-            return items;
+            return (items, Vec::new());
         }
         let short = items.iter().filter(|item| item.deadline < needed).map(|item| item.lease);
         let mut leases: Vec<Lease> = short.collect();
@@ -119,18 +137,8 @@ impl Dispatcher {
             }
             Err(error) => tracing::warn!(%error, "leases could not be renewed; their events are given back"),
         }
-        self.release_short(live).await
-    }
-
-    /// Those of `items` whose partitions are held for a while; the others were queued when they were.
-    async fn of_live_tenure(&self, tenure: &Tenure, items: Vec<Item>) -> Vec<Item> {
-        let is_long_enough = tenure.left() >= self.config.margin;
-        let is_live = |item: &Item| is_long_enough && tenure.covers(item.lease.token);
-        let (live, over): (Vec<_>, Vec<_>) = items.into_iter().partition(is_live);
-        for item in &over {
-            self.settle(item, Outcome::Released).await;
-        }
-        live
+        let needed = self.runtime.clock.now() + self.config.needed_lease();
+        live.into_iter().partition(|item| item.deadline >= needed)
     }
 
     /// Forgets events whose lease was lost, and returns their numbers: not those that this very instance has
@@ -145,16 +153,6 @@ impl Dispatcher {
         lost
     }
 
-    /// Gives back, unspent, what has too little left of its lease for a delivery, and returns the rest.
-    async fn release_short(&self, items: Vec<Item>) -> Vec<Item> {
-        let needed = self.runtime.clock.now() + self.config.needed_lease();
-        let (live, short): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.deadline >= needed);
-        for item in &short {
-            self.settle(item, Outcome::Released).await;
-        }
-        live
-    }
-
     /// One event to its listener.
     async fn deliver(&self, item: &Item) {
         let limit = self.config.delivery_timeout;
@@ -162,13 +160,11 @@ impl Dispatcher {
         if mutant!(MarkBeforeDelivery) {
             self.settle(item, Outcome::Done).await;
         }
-        let attempt = CatchPanic(Box::pin(self.attempt(&item.delivery, item.target.as_ref())));
-        let ending = tokio::select! {
-            biased;
-            ending = attempt => ending.unwrap_or_else(|panic| Ending::Failed(Fault::Panicked(panic).into())),
-            () = self.shutdown.over() => Ending::CutOff,
-            () = self.tenure_ended(item.lease) => Ending::CutOff,
-            () = self.runtime.clock.sleep(limit) => Ending::Failed(Fault::TimedOut(limit).into()),
+        let attempt = Box::pin(self.attempt(&item.delivery, item.target.as_ref()));
+        let ending = match self.within_limits(item.lease, attempt).await {
+            Ok(Ok(ending)) => ending,
+            Ok(Err(fault)) => Ending::Failed(fault),
+            Err(CutOff) => Ending::CutOff,
         };
         let end = begun + limit;
         let outcome = self.outcome(item, &ending);
@@ -181,6 +177,22 @@ impl Dispatcher {
         self.settle(item, outcome).await;
     }
 
+    /// What a call of the user's answers; the error that it counts as, if it panics or takes longer than a delivery may.
+    pub(super) async fn within_limits<T>(
+        &self,
+        lease: Lease,
+        call: BoxFuture<'_, T>,
+    ) -> Result<Result<T, ListenerError>, CutOff> {
+        let limit = self.config.delivery_timeout;
+        tokio::select! {
+            biased;
+            answer = CatchPanic(call) => Ok(answer.map_err(|panic| Fault::Panicked(panic).into())),
+            () = self.shutdown.over() => Err(CutOff),
+            () = self.tenure_ended(lease) => Err(CutOff),
+            () = self.runtime.clock.sleep(limit) => Ok(Err(Fault::TimedOut(limit).into())),
+        }
+    }
+
     async fn attempt(&self, delivery: &Delivery, target: Option<&Target>) -> Ending {
         if let Err(error) = self.before(delivery).await {
             return Ending::Failed(error);
@@ -190,15 +202,15 @@ impl Dispatcher {
                 Ok(()) => Ending::Delivered,
                 Err(error) => Ending::Failed(error),
             },
-            // Events for sinks are delivered in runs.
-            Some(Target(Receiver::Sink(_))) | None => Ending::Unroutable,
+            // Events for sinks are delivered in runs, those for handlers in passes.
+            Some(Target(Receiver::Sink(_) | Receiver::Handlers(_))) | None => Ending::Unroutable,
         }
     }
 
     fn outcome(&self, item: &Item, ending: &Ending) -> Outcome {
         match ending {
             Ending::Delivered => Outcome::Done,
-            Ending::Failed(error) => self.after_failure(item.lease, error),
+            Ending::Failed(error) => self.after_failure(&*self.retry, item.lease.attempts, error),
             Ending::Unroutable => self.unroutable(),
             Ending::CutOff => Outcome::Released,
         }
@@ -213,12 +225,17 @@ impl Dispatcher {
         }
     }
 
-    /// What becomes of an event after a failed attempt.
-    pub(super) fn after_failure(&self, lease: Lease, error: &ListenerError) -> Outcome {
+    /// What becomes of an event, or of one of its handlers, after a failed attempt and so many failures before it.
+    pub(super) fn after_failure(
+        &self,
+        policy: &dyn RetryPolicy,
+        failed_before: u32,
+        error: &ListenerError,
+    ) -> Outcome {
         let text = shown(error);
-        let failures = lease.attempts.saturating_add(1);
+        let failures = failed_before.saturating_add(1);
         let random = self.runtime.fraction();
-        let by_policy = caught(|| delay_after(&*self.retry, failures, random, error.source()));
+        let by_policy = caught(|| delay_after(policy, failures, random, error.source()));
         let by_policy = by_policy.unwrap_or_else(|panic| {
             tracing::error!(panic, "the retry policy panicked; the default decides");
             delay_after(&Retry::default(), failures, random, error.source())
@@ -227,7 +244,9 @@ impl Dispatcher {
             (Verdict::After { delay, spent: false }, _) => {
                 Outcome::Retry { after: delay, error: text, spent: false }
             }
-            (Verdict::Permanent, _) | (_, None) => Outcome::Dead { error: text, spent: true },
+            (Verdict::Permanent | Verdict::Undecodable, _) | (_, None) => {
+                Outcome::Dead { error: text, spent: true }
+            }
             (Verdict::After { delay, .. }, _) => Outcome::Retry { after: delay, error: text, spent: true },
             (Verdict::AsPolicySays, Some(after)) => Outcome::Retry { after, error: text, spent: true },
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{AggregateType, Event, EventParts, GLOBAL, Headers, MAX_PAYLOAD, Payload, Schedule};
+use super::{AggregateType, CodecError, Event, EventParts, GLOBAL, Headers, MAX_PAYLOAD, Payload, Schedule};
 use crate::Timestamp;
 use crate::runtime::{Clock, SystemClock};
 
@@ -65,6 +65,12 @@ pub enum EventError {
     #[error("the payload is not JSON: {reason}")]
     NotJson {
         /// What and where, as the parser says.
+        reason: String,
+    },
+    /// The value has no form as a payload.
+    #[error("the payload cannot be encoded: {reason}")]
+    NotEncoded {
+        /// What and where, as the codec says.
         reason: String,
     },
     /// There are too many headers (or context values).
@@ -129,8 +135,10 @@ pub struct EventBuilder {
     occurred_at: Option<Timestamp>,
     headers: Headers,
     context: Headers,
-    json: Option<Result<Payload, String>>,
+    json: Option<Payload>,
     bytes: Option<Payload>,
+    /// Why a value has no payload.
+    unencoded: Option<EventError>,
     schedule: Schedule,
 }
 
@@ -155,6 +163,7 @@ impl EventBuilder {
             context: Headers::new(),
             json: None,
             bytes: None,
+            unencoded: None,
             schedule: Schedule::Now,
         }
     }
@@ -219,14 +228,23 @@ impl EventBuilder {
     }
 
     /// Sets the payload: `value`, serialised as JSON, once.
-    pub fn json(mut self, value: &impl Serialize) -> Self {
-        self.json = Some(serde_json::to_string(value).map(Payload::Json).map_err(|error| error.to_string()));
+    pub fn json(self, value: &impl Serialize) -> Self {
+        self.encoded(serde_json::to_string(value).map(Payload::Json).map_err(CodecError::new))
+    }
+
+    /// Sets the payload: what a codec has made of a value.
+    pub(super) fn encoded(mut self, payload: Result<Payload, CodecError>) -> Self {
+        match payload {
+            Ok(json @ Payload::Json(_)) => self.json = Some(json),
+            Ok(bytes @ Payload::Bytes(_)) => self.bytes = Some(bytes),
+            Err(error) => self.unencoded = Some(EventError::NotEncoded { reason: error.to_string() }),
+        }
         self
     }
 
     /// Sets the payload: JSON text, which is checked and then kept byte for byte.
     pub fn json_text(mut self, json: impl Into<String>) -> Self {
-        self.json = Some(Ok(Payload::Json(json.into())));
+        self.json = Some(Payload::Json(json.into()));
         self
     }
 
@@ -255,6 +273,8 @@ impl EventBuilder {
             Key::Set(key) => Some(check_required("key", key, 128)?),
             Key::None => None,
         };
+        check_headers("headers", &self.headers)?;
+        check_headers("context", &self.context)?;
         let aggregate_type = self.aggregate_type.unwrap_or_else(|| GLOBAL.to_owned());
         let parts = EventParts {
             id: check_required("event_id", self.id.unwrap_or_else(next_ulid), 36)?,
@@ -264,9 +284,9 @@ impl EventBuilder {
             key,
             tenant_id: self.tenant_id.map(|id| check("tenant_id", id, 64)).transpose()?,
             occurred_at: self.occurred_at.unwrap_or_else(|| SystemClock.wall()),
-            headers: check_headers("headers", self.headers)?,
-            context: check_headers("context", self.context)?,
-            payload: check_payload(self.json, self.bytes)?,
+            headers: self.headers,
+            context: self.context,
+            payload: self.unencoded.map_or_else(|| check_payload(self.json, self.bytes), Err)?,
         };
         Ok(Event { parts: Arc::new(parts), schedule: self.schedule, placed_in: None })
     }
@@ -293,7 +313,7 @@ fn check(field: &'static str, text: String, limit: usize) -> Result<String, Even
     Ok(text)
 }
 
-fn check_headers(field: &'static str, headers: Headers) -> Result<Headers, EventError> {
+pub(super) fn check_headers(field: &'static str, headers: &Headers) -> Result<(), EventError> {
     if headers.len() > MAX_HEADERS {
         return Err(EventError::TooMany { field, count: headers.len(), limit: MAX_HEADERS });
     }
@@ -325,18 +345,14 @@ fn check_headers(field: &'static str, headers: Headers) -> Result<Headers, Event
     if together > MAX_HEADERS_TOGETHER {
         return Err(EventError::TooLarge { field, size: together, limit: MAX_HEADERS_TOGETHER });
     }
-    Ok(headers)
+    Ok(())
 }
 
-fn check_payload(
-    json: Option<Result<Payload, String>>,
-    bytes: Option<Payload>,
-) -> Result<Payload, EventError> {
+fn check_payload(json: Option<Payload>, bytes: Option<Payload>) -> Result<Payload, EventError> {
     let payload = match (json, bytes) {
         (None, None) => return Err(EventError::NoPayload),
         (Some(_), Some(_)) => return Err(EventError::TwoPayloads),
-        (Some(json), None) => json.map_err(|reason| EventError::NotJson { reason })?,
-        (None, Some(bytes)) => bytes,
+        (Some(payload), None) | (None, Some(payload)) => payload,
     };
     // Before parsing: a payload that is too large is not worth it.
     let size = payload.as_bytes().len();

@@ -11,7 +11,7 @@ use super::read::Kind;
 use super::{Order, Rules, Step};
 use crate::metrics::Keys;
 use crate::mutant::mutant;
-use crate::store::{Blocked, Epoch, Holding, Lease, Outcome, Visit};
+use crate::store::{Blocked, Epoch, Holding, Outcome, Settlement, Visit};
 
 /// A partition that this instance owns.
 #[derive(Debug)]
@@ -204,7 +204,8 @@ impl Owned {
     }
 
     /// What a delivered event leaves to be done.
-    pub(super) fn ended(&mut self, event_id: &str, lease: Lease, outcome: Outcome, steps: &mut Vec<Step>) {
+    pub(super) fn ended(&mut self, settlement: Settlement, steps: &mut Vec<Step>) {
+        let Settlement { event_id, lease, outcome, handlers } = settlement;
         let released = outcome == Outcome::Released;
         let key = self.flights.change(lease.seq, |flight| {
             matches!(flight.stage, Stage::Runs).then(|| flight.stage = Stage::Ends { released })?;
@@ -215,7 +216,8 @@ impl Owned {
             Some(_) => self.rules.order.judge(outcome),
             None => outcome,
         };
-        steps.push(Step::Settle { event_id: event_id.to_owned(), lease, outcome: outcome.clone() });
+        let settlement = Settlement { event_id: event_id.clone(), lease, outcome: outcome.clone(), handlers };
+        steps.push(Step::Settle(settlement));
         let Some(key) = key.filter(|_| !released) else { return };
         let lane = self.lanes.entry(key.clone()).or_default();
         lane.running = None;
@@ -333,7 +335,7 @@ impl Owned {
             if let Some(taken) = taken.flatten() {
                 lane.leaving.insert(seq);
                 let outcome = Outcome::Aside { until: None, reason: format!("key: {key}") };
-                steps.push(Step::Settle { event_id: taken.event_id, lease: taken.lease, outcome });
+                steps.push(Step::Settle(Settlement::of(&taken, outcome)));
             }
         }
     }

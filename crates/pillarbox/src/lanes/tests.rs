@@ -6,7 +6,7 @@ mod partitions;
 use std::time::Duration;
 
 use super::*;
-use crate::store::Epoch;
+use crate::store::{Epoch, Outcome};
 use crate::{Event, Timestamp};
 
 const PARTITION: u8 = 7;
@@ -22,6 +22,7 @@ pub(super) fn fetched(token: Token, seq: i64, key: Option<&str>) -> Fetched {
         event_id,
         created_at: Timestamp::from_micros(0),
         due_for: Duration::ZERO,
+        handlers: None,
         event: Ok(event),
     };
     Fetched { taken, key: key.map(str::to_owned), ready_in: Duration::ZERO }
@@ -61,7 +62,7 @@ fn told(steps: Vec<Step>) -> Vec<String> {
     let tell = |step| match step {
         Step::Run { taken, is_suspect: false } => format!("run {}", taken.lease.seq),
         Step::Run { taken, is_suspect: true } => format!("run {} alone", taken.lease.seq),
-        Step::Settle { lease, outcome, .. } => {
+        Step::Settle(Settlement { lease, outcome, .. }) => {
             let name = match outcome {
                 Outcome::Done => "done",
                 Outcome::Retry { .. } => "retry",
@@ -109,7 +110,7 @@ impl Rig {
     }
 
     fn end(&mut self, seq: i64, outcome: Outcome) -> Vec<String> {
-        told(self.0.ended(&format!("event-{seq}"), lease(seq), outcome))
+        told(self.0.ended(Settlement::new(format!("event-{seq}"), lease(seq), outcome)))
     }
 
     fn record(&mut self, seqs: impl IntoIterator<Item = i64>) -> Vec<String> {
@@ -192,7 +193,7 @@ fn followers_say_which_key_they_wait_for() {
 
     let steps = rig.0.answer(read, vec![of(2, "order-17")]);
 
-    let Step::Settle { event_id, outcome, .. } = &steps[0] else { panic!("{steps:?}") };
+    let Step::Settle(Settlement { event_id, outcome, .. }) = &steps[0] else { panic!("{steps:?}") };
     assert_eq!(event_id, "event-2");
     assert_eq!(*outcome, Outcome::Aside { until: None, reason: "key: order-17".to_owned() });
 }

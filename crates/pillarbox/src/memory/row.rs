@@ -27,6 +27,7 @@ pub(super) struct Row {
     pub(super) lock: Option<Lock>,
     pub(super) last_error: Option<String>,
     pub(super) reason: Option<String>,
+    pub(super) handlers: Option<String>,
 }
 
 /// Who holds a row, and the mark of the take.
@@ -59,12 +60,11 @@ impl Row {
             due_at,
             available_at: birth.map_or(due_at, |birth| now.saturating_add(birth.lease_for)),
             done_at: None,
-            lock: birth.map(|birth| Lock {
-                owner: birth.owner.clone(),
-                token: birth.token.of_event(event.id()),
-            }),
+            lock: birth
+                .map(|birth| Lock { owner: birth.owner.clone(), token: birth.token.of_event(event.id()) }),
             last_error: None,
             reason: None,
+            handlers: None,
         }
     }
 
@@ -99,6 +99,7 @@ impl Row {
             event_id: self.event.id().to_owned(),
             created_at: self.created_at,
             due_for: now.saturating_since(self.due_at),
+            handlers: self.handlers.clone(),
             event: self.decoded(),
         }
     }
@@ -118,6 +119,7 @@ impl Row {
             locked_by: self.lock.as_ref().map(|lock| lock.owner.to_string()),
             last_error: self.last_error.clone(),
             reason: self.reason.clone(),
+            handlers: self.handlers.clone(),
             event: self.decoded(),
         }
     }

@@ -5,7 +5,7 @@ use super::row::{NEVER, Row};
 use super::table::Table;
 use crate::Timestamp;
 use crate::mutant::mutant;
-use crate::store::{DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, cut_error};
+use crate::store::{DELAYED, DoneRows, Outcome, REPLAYED, Settlement, Status, StoreError, cut_error};
 
 impl Table {
     pub(super) fn settle(
@@ -33,7 +33,7 @@ impl Table {
     }
 
     /// Why a settlement is refused, if it is.
-    fn refusal(&self, Settlement { event_id, lease, outcome }: &Settlement) -> Option<&'static str> {
+    fn refusal(&self, Settlement { event_id, lease, outcome, .. }: &Settlement) -> Option<&'static str> {
         if outcome.needs_owner() && lease.token.partition().is_none() {
             return Some("only the owner of a partition sets aside without an end, or parks a key");
         }
@@ -46,7 +46,7 @@ impl Table {
     }
 
     fn apply(&mut self, settlement: &Settlement, done: DoneRows, now: Timestamp) -> bool {
-        let Settlement { event_id, lease, outcome } = settlement;
+        let Settlement { event_id, lease, outcome, .. } = settlement;
         let is_counted =
             outcome.spends() && self.row(lease.seq).is_some_and(|row| row.attempts != lease.attempts);
         let is_stale_dead = mutant!(StaleDeadAfterTakeOver)
@@ -58,7 +58,7 @@ impl Table {
         if *outcome == Outcome::Done && done == DoneRows::Delete {
             self.remove(lease.seq);
         } else {
-            self.change(lease.seq, |row| row.settle(lease, outcome, now));
+            self.change(lease.seq, |row| row.settle(settlement, now));
         }
         if matches!(outcome, Outcome::Parked { .. }) {
             self.park(lease.seq);
@@ -68,8 +68,13 @@ impl Table {
 }
 
 impl Row {
-    fn settle(&mut self, lease: &Lease, outcome: &Outcome, now: Timestamp) {
+    fn settle(&mut self, Settlement { lease, outcome, handlers, .. }: &Settlement, now: Timestamp) {
         self.lock = None;
+        if *outcome == Outcome::Done {
+            self.handlers = None;
+        } else if handlers.is_some() {
+            self.handlers.clone_from(handlers);
+        }
         if outcome.spends() {
             self.attempts = lease.attempts + 1;
         }
@@ -86,7 +91,7 @@ impl Row {
                 self.status = Status::Retry;
                 self.due_at = now.saturating_add(*after);
                 self.available_at = if mutant!(RetryBeforeItsTime) { now } else { self.due_at };
-                self.last_error = Some(cut_error(error));
+                self.note_error(error);
                 self.reason = None;
             }
             Outcome::Aside { until, reason } => {
@@ -96,12 +101,19 @@ impl Row {
             }
             Outcome::Dead { error, .. } | Outcome::Parked { error, .. } => {
                 self.status = Status::Dead;
-                self.last_error = Some(cut_error(error));
+                self.note_error(error);
                 self.reason = None;
             }
             // Reading from a partition has changed nothing that could be given back.
             Outcome::Released if lease.token.partition().is_some() => {}
             Outcome::Released => self.available_at = self.due_at,
+        }
+    }
+
+    /// Keeps why a delivery failed; an empty reason leaves the one before.
+    fn note_error(&mut self, error: &str) {
+        if !error.is_empty() {
+            self.last_error = Some(cut_error(error));
         }
     }
 }

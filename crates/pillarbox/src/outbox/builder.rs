@@ -6,24 +6,27 @@ use std::time::Duration;
 use super::parts::{Parts, Topology};
 use super::{Outbox, Store};
 use crate::config::{Config, ConfigError, DeadHead, Unroutable};
+use crate::context::{ContextProvider, Providers};
 use crate::dispatcher::InFlight;
+use crate::handler::{Handlers, HandlersError};
 use crate::interceptor::{Interceptor, SharedInterceptor};
 use crate::metrics::{Meter, MetricsExporter, NoMetrics};
 use crate::partitions::{Mailbox, Tenure};
 use crate::poller::PollerHandler;
 use crate::registry::{AlreadyRegistered, Listeners, Registry, Target};
 use crate::retry::{Retry, RetryError, RetryPolicy};
-use crate::runtime::Runtime;
+use crate::runtime::{BoxFuture, Runtime};
 use crate::shutdown::Shutdown;
 use crate::store::{DoneRows, Mode, Owner};
+use crate::subscriber::Subscribers;
 use crate::tx::AfterCommitHook;
-use crate::{AggregateType, EventType, Listener, Sink};
+use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink};
 
 /// Builds an [`Outbox`]; made by [`Outbox::builder`].
 ///
 /// | option | default | |
 /// |---|---|---|
-/// | [`on`](Self::on), [`on_aggregate`](Self::on_aggregate), [`registry`](Self::registry) | – | who gets which events |
+/// | [`on`](Self::on), [`on_aggregate`](Self::on_aggregate), [`handlers`](Self::handlers), [`registry`](Self::registry) | – | who gets which events |
 /// | [`workers`](Self::workers) | 4 | listeners that run at once |
 /// | [`hot_queue`](Self::hot_queue), [`cold_queue`](Self::cold_queue) | 1,000 each | events that wait in memory |
 /// | [`retry`](Self::retry) | 10 attempts, 200 ms … 60 s | what follows a failure |
@@ -46,12 +49,15 @@ pub struct OutboxBuilder<S: Store> {
     topology: Topology,
     listeners: Listeners,
     registry: Option<Arc<dyn Registry>>,
+    bad_handlers: Option<HandlersError>,
     twice: Option<AlreadyRegistered>,
     retry: Arc<dyn RetryPolicy>,
     bad_retry: Option<RetryError>,
     interceptors: Vec<SharedInterceptor>,
     metrics: Arc<dyn MetricsExporter>,
     hook: Option<Arc<dyn AfterCommitHook>>,
+    providers: Providers,
+    subscribers: Subscribers<S>,
     runtime: Option<Runtime>,
 }
 
@@ -63,12 +69,15 @@ impl<S: Store> OutboxBuilder<S> {
             topology: Topology::Full,
             listeners: Listeners::new(),
             registry: None,
+            bad_handlers: None,
             twice: None,
             retry: Arc::new(Retry::default()),
             bad_retry: None,
             interceptors: Vec::new(),
             metrics: Arc::new(NoMetrics),
             hook: None,
+            providers: Providers::default(),
+            subscribers: Subscribers::default(),
             runtime: None,
         }
     }
@@ -111,6 +120,16 @@ impl<S: Store> OutboxBuilder<S> {
         self
     }
 
+    /// Sends events to handlers, several for each, of which each succeeds and retries on its own; in place of `on` and
+    /// `route`.
+    pub fn handlers(mut self, handlers: Handlers) -> Self {
+        match handlers.into_registry() {
+            Ok(registry) => self.registry = Some(Arc::new(registry)),
+            Err(error) => self.bad_handlers = Some(error),
+        }
+        self
+    }
+
     /// Routes by a registry of your own, for example [`FanOut`](crate::FanOut), in place of `on` and `route`.
     pub fn registry(mut self, registry: impl Registry) -> Self {
         self.registry = Some(Arc::new(registry));
@@ -124,15 +143,13 @@ impl<S: Store> OutboxBuilder<S> {
     }
 
     /// The retry policy: the built-in [`Retry`], checked when the outbox is started.
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.bad_retry = retry.check().err();
-        self.retry = Arc::new(retry);
-        self
+    pub fn retry(self, retry: Retry) -> Self {
+        self.retry_policy(retry)
     }
 
-    /// A retry policy of your own.
+    /// A retry policy of your own, or one that is [filtered](crate::Filtered) by errors.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
-        self.bad_retry = None;
+        self.bad_retry = policy.check().err();
         self.retry = Arc::new(policy);
         self
     }
@@ -152,6 +169,61 @@ impl<S: Store> OutboxBuilder<S> {
     /// Is called after every commit that contained events.
     pub fn after_commit(mut self, hook: impl AfterCommitHook) -> Self {
         self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Adds a [provider](ContextProvider) of context values, which are captured when an event is written; of several the
+    /// last one wins.
+    pub fn context(mut self, provider: impl ContextProvider) -> Self {
+        self.providers.add(provider);
+        self
+    }
+
+    /// Hands events of type `T` to `subscriber` as well, when they are written: in this process, inside the transaction and
+    /// on its connection. If it fails, the write fails, and the transaction cannot be committed any more.
+    ///
+    /// ```
+    /// # use pillarbox::{DomainEvent, Json, MemoryConnection, MemoryStore, Outbox};
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct OrderPlaced { order_id: String }
+    /// # impl DomainEvent for OrderPlaced {
+    /// #     const EVENT_TYPE: &'static str = "OrderPlaced";
+    /// #     type Codec = Json;
+    /// # }
+    /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbox = Outbox::builder(MemoryStore::new())
+    ///     .subscribe(|order: OrderPlaced, _connection: &mut MemoryConnection| {
+    ///         Box::pin(async move {
+    ///             println!("{} is being placed", order.order_id);
+    ///             Ok(())
+    ///         })
+    ///     })
+    ///     .start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subscribe<T, F>(mut self, subscriber: F) -> Self
+    where
+        T: DomainEvent,
+        F: for<'a> Fn(T, &'a mut S::Connection) -> BoxFuture<'a, Result<(), ListenerError>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.subscribers.add(subscriber);
+        self
+    }
+
+    /// Whether [subscribers](Self::subscribe) are called when an event is written; default true.
+    pub fn publish_after_save(mut self, publish: bool) -> Self {
+        self.subscribers.are_called = publish;
+        self
+    }
+
+    /// Whether events are stored; default true. If not, they are handed to [subscribers](Self::subscribe) only, and
+    /// nothing is delivered.
+    pub fn store_events(mut self, store: bool) -> Self {
+        self.subscribers.are_stored = store;
         self
     }
 
@@ -352,7 +424,9 @@ impl<S: Store> OutboxBuilder<S> {
             (Topology::OwnHandler(_), _) => {
                 "with `poller_handler` no listener is called; leave one of the two out"
             }
-            (_, Some(_)) => "`registry` takes the place of `on` and `route`; leave one of the two out",
+            (_, Some(_)) => {
+                "`handlers` or `registry` takes the place of `on` and `route`; leave one of the two out"
+            }
             (Topology::Full | Topology::PollerOnly, None) => return Ok(()),
         };
         Err(ConfigError::Invalid { option: "on", value: "set".to_owned(), remedy: remedy.to_owned() })
@@ -382,6 +456,9 @@ impl<S: Store> OutboxBuilder<S> {
         if let Some(error) = self.bad_retry {
             return Err(error.into());
         }
+        if let Some(error) = self.bad_handlers {
+            return Err(error.into());
+        }
         self.config.check()?;
         self.check_routes()?;
         self.check_topology()?;
@@ -395,9 +472,12 @@ impl<S: Store> OutboxBuilder<S> {
             tenure: is_owned.then(|| Arc::new(Tenure::new(runtime.clone()))),
             mailbox: is_owned.then(Mailbox::new),
             store,
+            providers: self.providers,
+            subscribers: self.subscribers,
             owner: Owner::new(name, incarnation),
             meter: Arc::new(Meter::new(self.metrics)),
             in_flight: Arc::new(InFlight::new(self.config.in_flight_ttl)),
+            remembered: Arc::default(),
             shutdown: Arc::new(Shutdown::new()),
             wake: Arc::default(),
             registry: self.registry.unwrap_or_else(|| Arc::new(self.listeners)),

@@ -10,7 +10,9 @@ use super::lifecycle::{self, Engine, Member};
 use super::{Outbox, Shared, Store};
 use crate::announcer::Announcer;
 use crate::config::Config;
+use crate::context::Providers;
 use crate::dispatcher::{Dispatcher, InFlight, Queues};
+use crate::handler::Remembered;
 use crate::hot::HotPath;
 use crate::interceptor::SharedInterceptor;
 use crate::metrics::Meter;
@@ -25,6 +27,7 @@ use crate::runtime::{BoxFuture, Runtime};
 use crate::settler::{Settler, SettlerHandle};
 use crate::shutdown::Shutdown;
 use crate::store::{Instance, Owner, Token};
+use crate::subscriber::Subscribers;
 use crate::tx::{AfterCommit, AfterCommitHook, Owned};
 
 /// Which tasks run behind an outbox.
@@ -38,6 +41,8 @@ pub(super) enum Topology {
 /// What every topology shares.
 pub(super) struct Parts<S: Store> {
     pub(super) store: Arc<S>,
+    pub(super) providers: Providers,
+    pub(super) subscribers: Subscribers<S>,
     pub(super) runtime: Runtime,
     pub(super) config: Config,
     pub(super) owner: Owner,
@@ -46,6 +51,7 @@ pub(super) struct Parts<S: Store> {
     pub(super) interceptors: Vec<SharedInterceptor>,
     pub(super) meter: Arc<Meter>,
     pub(super) in_flight: Arc<InFlight>,
+    pub(super) remembered: Arc<Remembered>,
     pub(super) shutdown: Arc<Shutdown>,
     pub(super) wake: Arc<Wake>,
     /// Present if partitions are owned.
@@ -126,7 +132,8 @@ impl<S: Store> Parts<S> {
             member: Mutex::new(member),
             tasks: Mutex::new(tasks),
         };
-        Outbox { shared: Arc::new(Shared { store: self.store, after: Arc::new(after), engine }) }
+        let Self { store, providers, subscribers, .. } = self;
+        Outbox { shared: Arc::new(Shared { store, providers, subscribers, after: Arc::new(after), engine }) }
     }
 
     fn start_settler(&self, namesake: Option<Arc<Namesake>>) -> SettlerHandle {
@@ -135,6 +142,7 @@ impl<S: Store> Parts<S> {
             runtime: self.runtime.clone(),
             meter: self.meter.clone(),
             in_flight: self.in_flight.clone(),
+            remembered: self.remembered.clone(),
             shutdown: self.shutdown.clone(),
             wake: self.wake.clone(),
             done: self.config.done,
@@ -160,6 +168,7 @@ impl<S: Store> Parts<S> {
             interceptors: self.interceptors.clone(),
             queues: Queues::new(&self.config),
             in_flight: self.in_flight.clone(),
+            remembered: self.remembered.clone(),
             settler: settler.clone(),
             meter: self.meter.clone(),
             shutdown: self.shutdown.clone(),

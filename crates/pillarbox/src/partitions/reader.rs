@@ -152,8 +152,8 @@ impl Reader {
             Message::Absolve(partition) => self.lanes.absolve(partition),
             Message::Anew => self.report(Report::Anew),
             Message::HasShare => self.has_share = true,
-            Message::Ended { event_id, lease, outcome } => {
-                let steps = self.lanes.ended(&event_id, lease, outcome);
+            Message::Ended(settlement) => {
+                let steps = self.lanes.ended(settlement);
                 self.follow(steps).await;
             }
             Message::Recorded { lease, is_applied } => {

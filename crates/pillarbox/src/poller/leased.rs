@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::dispatcher::Stored;
 use crate::listener::Source;
 use crate::settler::SettlerHandle;
-use crate::store::{Lease, Outcome, Taken};
+use crate::store::{Lease, Outcome, Settlement, Taken};
 use crate::{Delivery, Event};
 
 /// Gets what the poller takes, in place of the dispatcher.
@@ -33,10 +34,17 @@ pub trait PollerHandler: Send + Sync + 'static {
 #[must_use = "an event that is not settled comes again when its lease ends"]
 pub struct Leased {
     delivery: Delivery,
-    lease: Lease,
-    deadline: Duration,
+    /// In a box, for whoever is refused a `Leased` gets it back.
+    held: Box<Held>,
     settler: SettlerHandle,
     settled: Arc<Notify>,
+}
+
+/// The right to an event, and what the table knows of it.
+struct Held {
+    lease: Lease,
+    deadline: Duration,
+    stored: Stored,
 }
 
 impl Leased {
@@ -44,17 +52,22 @@ impl Leased {
         taken: &Taken,
         event: &Event,
         deadline: Duration,
-        settler: SettlerHandle,
-        settled: Arc<Notify>,
+        now: Duration,
+        (settler, settled): (SettlerHandle, Arc<Notify>),
     ) -> Self {
         let attempt = taken.lease.attempts.saturating_add(1);
         let delivery = Delivery::new(event.clone(), attempt, taken.created_at, Source::Cold);
-        Self { delivery, lease: taken.lease, deadline, settler, settled }
+        let held = Held { lease: taken.lease, deadline, stored: Stored::of(taken, now) };
+        Self { delivery, held: Box::new(held), settler, settled }
     }
 
     /// The lease, and when it ends at the earliest by the local clock.
     pub(crate) fn lease(&self) -> (Lease, Duration) {
-        (self.lease, self.deadline)
+        (self.held.lease, self.held.deadline)
+    }
+
+    pub(crate) fn stored(&self) -> &Stored {
+        &self.held.stored
     }
 
     /// It was delivered.
@@ -78,7 +91,7 @@ impl Leased {
     }
 
     async fn settle(self, outcome: Outcome) {
-        self.settler.settle(self.delivery.id(), self.lease, outcome).await;
+        self.settler.settle(Settlement::new(self.delivery.id(), self.held.lease, outcome)).await;
         self.settled.notify_one();
     }
 }

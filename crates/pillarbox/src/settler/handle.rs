@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::partitions::{Mailbox, Message};
-use crate::store::{Lease, Outcome, Settlement};
+use crate::store::Settlement;
 
 /// Where outcomes are handed in.
 #[derive(Clone)]
@@ -64,17 +64,16 @@ impl Unrecorded {
 }
 
 impl SettlerHandle {
-    /// Hands in the outcome of a delivery; waits while the settler is behind.
-    pub(crate) async fn settle(&self, event_id: &str, lease: Lease, outcome: Outcome) {
-        match self.reader.as_ref().filter(|_| lease.token.partition().is_some()) {
-            Some(reader) => reader.tell(Message::Ended { event_id: event_id.to_owned(), lease, outcome }),
-            None => self.record(event_id, lease, outcome).await,
+    /// Hands in what became of a delivery; waits while the settler is behind.
+    pub(crate) async fn settle(&self, settlement: Settlement) {
+        match self.reader.as_ref().filter(|_| settlement.lease.token.partition().is_some()) {
+            Some(reader) => reader.tell(Message::Ended(settlement)),
+            None => self.record(settlement).await,
         }
     }
 
-    /// Hands in an outcome that is to be recorded as it is.
-    pub(crate) async fn record(&self, event_id: &str, lease: Lease, outcome: Outcome) {
-        let settlement = Settlement { event_id: event_id.to_owned(), lease, outcome };
+    /// Hands in what is to be recorded as it is.
+    pub(crate) async fn record(&self, settlement: Settlement) {
         let unrecorded = Unrecorded { settlement, is_repeat: false };
         // The settler is gone only when the process is.
         let _ = self.entries.send(Entry::Settle(unrecorded)).await;

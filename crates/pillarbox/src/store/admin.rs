@@ -85,6 +85,9 @@ pub struct StoredEvent {
     pub last_error: Option<String>,
     /// Why it was set aside.
     pub reason: Option<String>,
+    /// How far its handlers have come: a JSON object that says of each whether it is done, owed or dead; `None` as long as
+    /// none has failed.
+    pub handlers: Option<String>,
     /// The event, or why the row cannot be read.
     pub event: Result<Event, String>,
 }

@@ -114,7 +114,7 @@ async fn routes_that_nobody_follows_are_refused() {
     );
     refused(
         |outbox| on(outbox).registry(FanOut::new()),
-        &format!("`on` is set: `registry` takes the place of `on` and `route`; {remedy}"),
+        &format!("`on` is set: `handlers` or `registry` takes the place of `on` and `route`; {remedy}"),
     );
 }
 

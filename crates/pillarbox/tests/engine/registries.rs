@@ -23,7 +23,7 @@ async fn second_registration_is_refused() {
     assert_eq!(
         refused.to_string(),
         "a listener for aggregate type `Order` and event type `OrderPlaced` is registered already; \
-         use `FanOut` for several listeners of one event"
+         use `Handlers` or `FanOut` for several listeners of one event"
     );
 }
 

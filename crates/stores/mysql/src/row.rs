@@ -22,6 +22,7 @@ pub(crate) fn taken(row: &MySqlRow, token: Token) -> Result<Taken, sqlx::Error> 
         event_id: event_id(row)?,
         created_at: time(row, "created_at")?,
         due_for: wait(row, "due_for")?.unwrap_or_default(),
+        handlers: lossy(row, "handlers")?,
         event: check_state(row).and_then(|()| event(row)),
     })
 }
@@ -42,6 +43,7 @@ pub(crate) fn stored(row: &MySqlRow) -> Result<StoredEvent, sqlx::Error> {
         locked_by: lossy(row, "locked_by")?,
         last_error: lossy(row, "last_error")?,
         reason: lossy(row, "reason")?,
+        handlers: lossy(row, "handlers")?,
         event: event(row),
     })
 }

@@ -71,7 +71,8 @@ impl MySqlStore {
                 },
             );
             let rows = rows.await?;
-            let chunk = rows.iter().filter_map(|row| written(row, token).transpose()).collect::<Result<Vec<_>, _>>();
+            let chunk =
+                rows.iter().filter_map(|row| written(row, token).transpose()).collect::<Result<Vec<_>, _>>();
             found.extend(chunk.map_err(|error| self.inner.line.place.store(error))?);
         }
         Ok(found)

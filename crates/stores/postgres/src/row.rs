@@ -23,6 +23,7 @@ pub(crate) fn taken(row: &PgRow, token: Token) -> Result<Taken, sqlx::Error> {
         event_id: row.try_get("event_id")?,
         created_at: time(row, "created_at")?,
         due_for: Duration::from_micros(now.micros_since(row.try_get("due_at")?)),
+        handlers: row.try_get("handlers")?,
         event: event(row),
     })
 }
@@ -77,6 +78,7 @@ pub(crate) fn stored(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
         locked_by: row.try_get("locked_by")?,
         last_error: row.try_get("last_error")?,
         reason: row.try_get("reason")?,
+        handlers: row.try_get("handlers")?,
         event: event(row),
     })
 }

@@ -21,6 +21,7 @@ pub(crate) fn taken(row: &SqliteRow, token: Token) -> Result<Taken, sqlx::Error>
         event_id: event_id(row)?,
         created_at: time(row, "created_at")?,
         due_for: span(row, "due_for")?,
+        handlers: lossy(row, "handlers")?,
         event: check_state(row).and_then(|()| event(row)),
     })
 }
@@ -50,6 +51,7 @@ pub(crate) fn stored(row: &SqliteRow) -> Result<StoredEvent, sqlx::Error> {
         locked_by: lossy(row, "locked_by")?,
         last_error: lossy(row, "last_error")?,
         reason: lossy(row, "reason")?,
+        handlers: lossy(row, "handlers")?,
         event: event(row),
     })
 }

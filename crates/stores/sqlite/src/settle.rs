@@ -129,7 +129,7 @@ impl Sorted {
     fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
         let mut sorted = Self::default();
         for settlement in settlements {
-            let Settlement { event_id, lease, outcome } = settlement;
+            let Settlement { event_id, lease, outcome, handlers } = settlement;
             let Lease { seq, token, attempts, starts } = *lease;
             check(token, outcome)?;
             let (id, token_number) = (comparable(event_id), token.0);
@@ -137,22 +137,33 @@ impl Sorted {
                 Outcome::Done if token.partition().is_some() => sorted.done_by_owner.push(settlement.clone()),
                 Outcome::Done => sorted.done.entry(token).or_default().push(seq),
                 Outcome::Retry { after, error, spent } => {
-                    let (error, after) = (cut_error(error), micros(*after));
-                    sorted.retry.push(json!([seq, token_number, id, attempts, spent, starts, after, error]));
+                    let (error, after) = (kept(error), micros(*after));
+                    let row = json!([seq, token_number, id, attempts, spent, starts, after, error, handlers]);
+                    sorted.retry.push(row);
                 }
                 Outcome::Aside { until, reason } => {
-                    let until = until.map(micros);
-                    sorted.aside.push(json!([seq, token_number, id, starts, until, cut_error(reason)]));
+                    let (until, reason) = (until.map(micros), cut_error(reason));
+                    sorted.aside.push(json!([seq, token_number, id, starts, until, reason, handlers]));
                 }
                 Outcome::Dead { error, spent } => {
-                    let error = cut_error(error);
-                    sorted.dead.push(json!([seq, token_number, id, attempts, spent, starts, error]));
+                    let error = kept(error);
+                    sorted.dead.push(json!([
+                        seq,
+                        token_number,
+                        id,
+                        attempts,
+                        spent,
+                        starts,
+                        error,
+                        handlers
+                    ]));
                 }
                 Outcome::Parked { error, spent } => {
-                    let error = cut_error(error);
-                    sorted.parked.push(json!([seq, token_number, id, attempts, spent, starts, error]));
+                    let error = kept(error);
+                    let row = json!([seq, token_number, id, attempts, spent, starts, error, handlers]);
+                    sorted.parked.push(row);
                 }
-                Outcome::Released => sorted.released.push(json!([seq, token_number, id, starts])),
+                Outcome::Released => sorted.released.push(json!([seq, token_number, id, starts, handlers])),
             }
         }
         let alone = sorted.done.extract_if(.., |_, numbers| numbers.len() == 1);
@@ -203,6 +214,11 @@ impl Sorted {
         }
         Ok(lost)
     }
+}
+
+/// An error as it is kept; none if nothing failed.
+fn kept(error: &str) -> Option<String> {
+    (!error.is_empty()).then(|| cut_error(error))
 }
 
 /// Refuses what only the owner of a partition may say, and an endless wait for anything but a key.

@@ -155,7 +155,8 @@ impl World {
         let row = self.table.row(lease.seq);
         row.is_tried |= !matches!(ending, Ending::Released);
         row.is_through |= matches!(ending, Ending::Done | Ending::Dead);
-        let steps = self.lanes.ended(&format!("event-{}", lease.seq), lease, outcome);
+        let steps =
+            self.lanes.ended(crate::store::Settlement::new(format!("event-{}", lease.seq), lease, outcome));
         self.follow(steps);
     }
 
@@ -202,7 +203,7 @@ impl World {
         for step in steps {
             match step {
                 Step::Run { taken, .. } => self.run(taken.lease),
-                Step::Settle { lease, outcome, .. } => {
+                Step::Settle(crate::store::Settlement { lease, outcome, .. }) => {
                     self.settling.push(Settlement { lease, outcome, is_applied: None });
                 }
             }

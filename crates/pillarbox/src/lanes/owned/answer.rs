@@ -9,7 +9,7 @@ use super::super::lane::Gate;
 use super::super::read::Kind;
 use super::Owned;
 use crate::mutant::mutant;
-use crate::store::{DELAYED, Fetched, Outcome};
+use crate::store::{DELAYED, Fetched, Outcome, Settlement};
 
 /// Why the rest of a run from aside cannot be used.
 enum Cut {
@@ -112,12 +112,12 @@ impl Owned {
     /// Sets a fresh event aside until its delay has passed. Its key has nothing to do with it.
     fn delay(&mut self, fetched: Fetched, steps: &mut Vec<Step>) {
         let lease = fetched.taken.lease;
-        let event_id = fetched.taken.event_id.clone();
         let outcome = Outcome::Aside { until: Some(fetched.ready_in), reason: DELAYED.to_owned() };
+        let settlement = Settlement::of(&fetched.taken, outcome);
         let mut flight = Flight::new(fetched, None, Origin::Fresh);
         flight.stage = Stage::Ends { released: false };
         self.flights.insert(lease.seq, flight);
-        steps.push(Step::Settle { event_id, lease, outcome });
+        steps.push(Step::Settle(settlement));
     }
 
     /// An event whose time has come: it is the next of its key.

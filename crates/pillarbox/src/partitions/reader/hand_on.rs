@@ -3,9 +3,10 @@
 use super::super::{Answer, Message};
 use super::Reader;
 use super::reads::safely;
+use crate::handler::given_up;
 use crate::lanes::Step;
 use crate::poller::unfit;
-use crate::store::{Outcome, StoreError, Taken};
+use crate::store::{Outcome, Settlement, StoreError, Taken};
 
 /// An event that nobody has begun to deliver, and what becomes of it.
 type Refused = (Taken, Outcome);
@@ -16,9 +17,9 @@ impl Reader {
         let mut steps = std::collections::VecDeque::from(steps);
         while let Some(step) = steps.pop_front() {
             match step {
-                Step::Settle { event_id, lease, outcome } => {
-                    self.wanted.expect(self.parts.runtime.clock.now(), &outcome);
-                    self.parts.settler.record(&event_id, lease, outcome).await;
+                Step::Settle(settlement) => {
+                    self.wanted.expect(self.parts.runtime.clock.now(), &settlement.outcome);
+                    self.parts.settler.record(settlement).await;
                 }
                 Step::Run { taken, is_suspect } => {
                     if let Some(refused) = self.run_or_refuse(taken, is_suspect) {
@@ -30,7 +31,8 @@ impl Reader {
     }
 
     fn refused(&mut self, (taken, outcome): Refused) -> Vec<Step> {
-        self.lanes.ended(&taken.event_id, taken.lease, outcome)
+        let handlers = taken.handlers.as_deref().filter(|_| !outcome.comes_again()).and_then(given_up);
+        self.lanes.ended(Settlement { handlers, ..Settlement::of(&taken, outcome) })
     }
 
     /// Hands an event on; or says what becomes of one that cannot run.

@@ -64,8 +64,7 @@ impl Polls {
 
     /// Answers those for whom everything was looked at, as far as there was room.
     pub(super) fn answer(&mut self, owned: &BTreeSet<u8>, is_full: bool) {
-        let is_over =
-            |poll: &mut Poll| !poll.awaits_due && (is_full || poll.unvisited.is_disjoint(owned));
+        let is_over = |poll: &mut Poll| !poll.awaits_due && (is_full || poll.unvisited.is_disjoint(owned));
         for poll in self.open.extract_if(.., is_over) {
             // Nobody may be waiting any more.
             let _ = poll.reply.send(Ok(()));

@@ -11,6 +11,7 @@ SELECT
     context,
     payload,
     payload_bytes,
+    handlers,
     attempts,
     starts,
     created_at,

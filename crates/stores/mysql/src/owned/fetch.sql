@@ -12,6 +12,7 @@ SELECT
     pending.context,
     pending.payload,
     pending.payload_bytes,
+    pending.handlers,
     pending.attempts,
     found.starts,
     pending.created_at,

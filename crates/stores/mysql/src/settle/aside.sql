@@ -4,7 +4,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     starts INT PATH '$[2]',
     look_in BIGINT PATH '$[3]',
     reason TEXT CHARACTER SET utf8mb4 PATH '$[4]',
-    stands_apart INT PATH '$[5]'
+    stands_apart INT PATH '$[5]',
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[6]'
 )) AS settled
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
 SET
@@ -12,6 +13,7 @@ SET
     held.starts = settled.starts,
     held.available_at = UTC_TIMESTAMP(6) + INTERVAL settled.look_in MICROSECOND,
     held.reason = settled.reason,
+    held.handlers = COALESCE(settled.handlers, held.handlers),
     held.stands_apart = settled.stands_apart,
     held.locked_by = NULL,
     held.locked_at = NULL,

@@ -4,15 +4,17 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     attempts INT PATH '$[2]',
     is_spent INT PATH '$[3]',
     starts INT PATH '$[4]',
-    error TEXT CHARACTER SET utf8mb4 PATH '$[5]'
+    error TEXT CHARACTER SET utf8mb4 PATH '$[5]',
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[6]'
 )) AS settled
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
 SET
     held.status = 3,
     held.attempts = IF(settled.is_spent, settled.attempts + 1, held.attempts),
     held.starts = settled.starts,
-    held.last_error = settled.error,
+    held.last_error = COALESCE(settled.error, held.last_error),
     held.reason = NULL,
+    held.handlers = COALESCE(settled.handlers, held.handlers),
     held.stands_apart = NULL,
     held.locked_by = NULL,
     held.locked_at = NULL,

@@ -7,6 +7,7 @@ SET
     held.status = 1,
     held.done_at = UTC_TIMESTAMP(6),
     held.reason = NULL,
+    held.handlers = NULL,
     held.locked_by = NULL,
     held.locked_at = NULL,
     held.token = NULL

@@ -5,7 +5,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     is_spent INT PATH '$[3]',
     starts INT PATH '$[4]',
     retry_in BIGINT PATH '$[5]',
-    error TEXT CHARACTER SET utf8mb4 PATH '$[6]'
+    error TEXT CHARACTER SET utf8mb4 PATH '$[6]',
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]'
 )) AS settled
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
 SET
@@ -14,8 +15,9 @@ SET
     held.starts = settled.starts,
     held.due_at = UTC_TIMESTAMP(6) + INTERVAL settled.retry_in MICROSECOND,
     held.available_at = UTC_TIMESTAMP(6) + INTERVAL settled.retry_in MICROSECOND,
-    held.last_error = settled.error,
+    held.last_error = COALESCE(settled.error, held.last_error),
     held.reason = NULL,
+    held.handlers = COALESCE(settled.handlers, held.handlers),
     held.stands_apart = NULL,
     held.locked_by = NULL,
     held.locked_at = NULL,

@@ -55,7 +55,7 @@ impl Sorted {
         sorted
     }
 
-    fn add(&mut self, Settlement { event_id, lease, outcome }: &Settlement) {
+    fn add(&mut self, Settlement { event_id, lease, outcome, handlers }: &Settlement) {
         let (kinds, mut row) = match lease.token.partition() {
             None if *outcome == Outcome::Done => {
                 return self.done.entry(lease.token).or_default().push(lease.seq);
@@ -78,7 +78,7 @@ impl Sorted {
         let (rows, values) = match outcome {
             Outcome::Done => (&mut kinds.done, Vec::new()),
             Outcome::Retry { after, error, spent } => {
-                let (spent, retry_in, error) = (i32::from(*spent), micros(*after), cut_error(error));
+                let (spent, retry_in, error) = (i32::from(*spent), micros(*after), kept(error));
                 (
                     &mut kinds.retry,
                     vec![json!(attempts), json!(spent), json!(starts), json!(retry_in), json!(error)],
@@ -90,12 +90,15 @@ impl Sorted {
                 (&mut kinds.aside, vec![json!(starts), json!(look_in), json!(reason), json!(stands_apart)])
             }
             Outcome::Dead { error, spent } | Outcome::Parked { error, spent } => {
-                let (spent, error) = (i32::from(*spent), cut_error(error));
+                let (spent, error) = (i32::from(*spent), kept(error));
                 (&mut kinds.dead, vec![json!(attempts), json!(spent), json!(starts), json!(error)])
             }
             Outcome::Released => (&mut kinds.released, vec![json!(starts)]),
         };
         row.extend(values);
+        if *outcome != Outcome::Done {
+            row.push(json!(handlers));
+        }
         rows.push(Value::Array(row));
     }
 
@@ -143,6 +146,11 @@ impl Sorted {
         }
         Ok(true)
     }
+}
+
+/// An error as it is kept; none if nothing failed.
+fn kept(error: &str) -> Option<String> {
+    (!error.is_empty()).then(|| cut_error(error))
 }
 
 /// Applies settlements of one kind, and returns whether all of them did.

@@ -152,10 +152,7 @@ fn bind<'q>(query: MySqlQuery<'q>, event: &'q Event) -> MySqlQuery<'q> {
 
 /// Binds how long an event is leased, and to whom.
 fn bind_birth<'q>(query: MySqlQuery<'q>, event: &Event, birth: &'q Birth) -> MySqlQuery<'q> {
-    query
-        .bind(micros(birth.lease_for))
-        .bind(birth.owner.to_string())
-        .bind(birth.token.of_event(event.id()).0)
+    query.bind(micros(birth.lease_for)).bind(birth.owner.to_string()).bind(birth.token.of_event(event.id()).0)
 }
 
 /// Binds when an event is due; one that is due now may be leased. None of these is computed from another column: who

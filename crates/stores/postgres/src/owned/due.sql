@@ -55,6 +55,7 @@ LEFT JOIN LATERAL (
         event.context,
         event.payload,
         event.payload_bytes,
+        event.handlers,
         event.status,
         event.attempts,
         event.starts,

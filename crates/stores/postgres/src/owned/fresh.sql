@@ -38,6 +38,7 @@ LEFT JOIN LATERAL (
             context,
             payload,
             payload_bytes,
+            handlers,
             status,
             attempts,
             starts,

@@ -3,6 +3,7 @@ SET
     status = 1,
     done_at = statement_timestamp(),
     reason = NULL,
+    handlers = NULL,
     locked_by = NULL,
     locked_at = NULL,
     token = NULL

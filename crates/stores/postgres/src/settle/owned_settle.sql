@@ -21,6 +21,7 @@ changed AS (
         END,
         last_error = coalesce(settled.error, event.last_error),
         reason = CASE WHEN settled.status IS NULL THEN event.reason ELSE settled.reason END,
+        handlers = coalesce(settled.handlers, event.handlers),
         locked_by = NULL,
         locked_at = NULL,
         token = NULL
@@ -35,8 +36,9 @@ changed AS (
         $10::bigint[],
         $11::text[],
         $12::text[],
-        $13::boolean[],
-        $14::boolean[]
+        $13::text[],
+        $14::boolean[],
+        $15::boolean[]
     ) AS settled (
         seq,
         token,
@@ -48,6 +50,7 @@ changed AS (
         available_in,
         error,
         reason,
+        handlers,
         is_endless,
         parks
     )

@@ -11,6 +11,7 @@ SET
     done_at = CASE WHEN settled.status = 1 THEN statement_timestamp() ELSE event.done_at END,
     last_error = coalesce(settled.error, event.last_error),
     reason = CASE WHEN settled.status IS NULL THEN event.reason ELSE settled.reason END,
+    handlers = coalesce(settled.handlers, event.handlers),
     locked_by = NULL,
     locked_at = NULL,
     token = NULL
@@ -23,8 +24,9 @@ FROM unnest(
     $6::bigint[],
     $7::bigint[],
     $8::text[],
-    $9::text[]
-) AS settled (seq, token, status, attempts, starts, due_in, available_in, error, reason)
+    $9::text[],
+    $10::text[]
+) AS settled (seq, token, status, attempts, starts, due_in, available_in, error, reason, handlers)
 WHERE event.seq = settled.seq
     AND event.token = settled.token
     AND event.attempts = coalesce(settled.attempts, event.attempts)

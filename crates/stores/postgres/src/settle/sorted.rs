@@ -165,6 +165,7 @@ struct Others {
     available_in: Vec<Option<i64>>,
     errors: Vec<Option<String>>,
     reasons: Vec<Option<String>>,
+    handlers: Vec<Option<String>>,
     endless: Vec<bool>,
     parks: Vec<bool>,
 }
@@ -181,7 +182,7 @@ impl Others {
     }
 
     fn push(&mut self, settlement: &Settlement) {
-        let Settlement { lease, outcome, .. } = settlement;
+        let Settlement { lease, outcome, handlers, .. } = settlement;
         let row = Change::of(outcome);
         self.numbers.add(settlement);
         self.statuses.push(row.status.map(|status| i16::from(status.code())));
@@ -191,6 +192,7 @@ impl Others {
         self.available_in.push(row.available_in);
         self.errors.push(row.error);
         self.reasons.push(row.reason);
+        self.handlers.push(handlers.clone());
         self.endless.push(matches!(outcome, Outcome::Aside { until: None, .. }));
         self.parks.push(matches!(outcome, Outcome::Parked { .. }));
     }
@@ -217,6 +219,7 @@ impl Others {
             .bind(&self.available_in)
             .bind(&self.errors)
             .bind(&self.reasons)
+            .bind(&self.handlers)
     }
 }
 
@@ -252,7 +255,7 @@ impl Change {
                     status: Some(Status::Retry),
                     due_in: after,
                     available_in: after,
-                    error: Some(cut_error(error)),
+                    error: kept(error),
                     reason: None,
                 }
             }
@@ -263,12 +266,17 @@ impl Change {
                 ..Self::default()
             },
             Outcome::Dead { error, .. } | Outcome::Parked { error, .. } => {
-                Self { status: Some(Status::Dead), error: Some(cut_error(error)), ..Self::default() }
+                Self { status: Some(Status::Dead), error: kept(error), ..Self::default() }
             }
             Outcome::Released => Self::default(),
             Outcome::Done => Self { status: Some(Status::Done), ..Self::default() },
         }
     }
+}
+
+/// An error as it is kept; none if nothing failed.
+fn kept(error: &str) -> Option<String> {
+    (!error.is_empty()).then(|| cut_error(error))
 }
 
 fn count(count: u32) -> i32 {

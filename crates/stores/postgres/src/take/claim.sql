@@ -50,6 +50,7 @@ claimed AS (
         event.context,
         event.payload,
         event.payload_bytes,
+        event.handlers,
         event.attempts,
         event.starts - 1 AS starts,
         event.created_at,

@@ -12,6 +12,7 @@ SELECT
     outbox_event.context,
     outbox_event.payload,
     outbox_event.payload_bytes,
+    outbox_event.handlers,
     outbox_event.status,
     outbox_event.attempts,
     outbox_event.starts,

@@ -7,6 +7,7 @@ SET
         iif(event_key IS NULL, NULL, 9223372036854775807)
     ),
     reason = settled.value ->> 5,
+    handlers = coalesce(settled.value ->> 6, handlers),
     locked_by = NULL,
     locked_at = NULL,
     token = NULL

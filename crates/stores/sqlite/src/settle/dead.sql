@@ -3,8 +3,9 @@ SET
     status = 3,
     attempts = iif(settled.value ->> 4, (settled.value ->> 3) + 1, max(attempts, 0)),
     starts = settled.value ->> 5,
-    last_error = settled.value ->> 6,
+    last_error = coalesce(settled.value ->> 6, last_error),
     reason = NULL,
+    handlers = coalesce(settled.value ->> 7, handlers),
     locked_by = NULL,
     locked_at = NULL,
     token = NULL

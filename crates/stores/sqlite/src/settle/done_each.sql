@@ -3,6 +3,7 @@ SET
     status = 1,
     done_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000,
     reason = NULL,
+    handlers = NULL,
     locked_by = NULL,
     locked_at = NULL,
     token = NULL

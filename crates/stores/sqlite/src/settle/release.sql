@@ -1,6 +1,7 @@
 UPDATE outbox_event NOT INDEXED
 SET
     starts = settled.value ->> 3,
+    handlers = coalesce(settled.value ->> 4, handlers),
     available_at = iif(settled.value ->> 1 < 0, available_at, due_at),
     locked_by = NULL,
     locked_at = NULL,

@@ -5,8 +5,9 @@ SET
     starts = settled.value ->> 5,
     due_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 6),
     available_at = CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000 + (settled.value ->> 6),
-    last_error = settled.value ->> 7,
+    last_error = coalesce(settled.value ->> 7, last_error),
     reason = NULL,
+    handlers = coalesce(settled.value ->> 8, handlers),
     locked_by = NULL,
     locked_at = NULL,
     token = NULL

@@ -122,7 +122,11 @@ fn bind<'q>(
             .bind(bytes)
             .bind(due_at)
             .bind(due_in)
-            .bind(birth.filter(|_| event.schedule() == Schedule::Now).map(|birth| birth.token.of_event(event.id()).0))
+            .bind(
+                birth
+                    .filter(|_| event.schedule() == Schedule::Now)
+                    .map(|birth| birth.token.of_event(event.id()).0),
+            )
     })
 }
 

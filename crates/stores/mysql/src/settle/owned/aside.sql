@@ -6,7 +6,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     starts INT PATH '$[4]',
     look_in BIGINT PATH '$[5]',
     reason TEXT CHARACTER SET utf8mb4 PATH '$[6]',
-    stands_apart INT PATH '$[7]'
+    stands_apart INT PATH '$[7]',
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -18,6 +19,7 @@ SET
         TIMESTAMP '9999-12-31 23:59:59.999999'
     ),
     held.reason = settled.reason,
+    held.handlers = COALESCE(settled.handlers, held.handlers),
     held.stands_apart = settled.stands_apart,
     held.locked_by = NULL,
     held.locked_at = NULL,

@@ -6,7 +6,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     attempts INT PATH '$[4]',
     is_spent INT PATH '$[5]',
     starts INT PATH '$[6]',
-    error TEXT CHARACTER SET utf8mb4 PATH '$[7]'
+    error TEXT CHARACTER SET utf8mb4 PATH '$[7]',
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -14,8 +15,9 @@ SET
     held.status = 3,
     held.attempts = IF(settled.is_spent, settled.attempts + 1, held.attempts),
     held.starts = settled.starts,
-    held.last_error = settled.error,
+    held.last_error = COALESCE(settled.error, held.last_error),
     held.reason = NULL,
+    held.handlers = COALESCE(settled.handlers, held.handlers),
     held.stands_apart = NULL,
     held.locked_by = NULL,
     held.locked_at = NULL,

@@ -7,7 +7,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     is_spent INT PATH '$[5]',
     starts INT PATH '$[6]',
     retry_in BIGINT PATH '$[7]',
-    error TEXT CHARACTER SET utf8mb4 PATH '$[8]'
+    error TEXT CHARACTER SET utf8mb4 PATH '$[8]',
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -17,8 +18,9 @@ SET
     held.starts = settled.starts,
     held.due_at = UTC_TIMESTAMP(6) + INTERVAL settled.retry_in MICROSECOND,
     held.available_at = UTC_TIMESTAMP(6) + INTERVAL settled.retry_in MICROSECOND,
-    held.last_error = settled.error,
+    held.last_error = COALESCE(settled.error, held.last_error),
     held.reason = NULL,
+    held.handlers = COALESCE(settled.handlers, held.handlers),
     held.stands_apart = NULL,
     held.locked_by = NULL,
     held.locked_at = NULL,
