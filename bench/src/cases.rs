@@ -4,6 +4,7 @@ pub(crate) mod backlog;
 pub(crate) mod claimers;
 pub(crate) mod done_rows;
 pub(crate) mod drain;
+pub(crate) mod handlers;
 pub(crate) mod held_snapshot;
 pub(crate) mod hot_latency;
 pub(crate) mod memory;
@@ -54,6 +55,8 @@ pub(crate) enum Case {
     RunSink,
     /// The resident set with 1 million pending events behind a blocked listener
     Memory,
+    /// Typed handlers against a plain listener
+    Handlers,
     /// 300,000 pending events, by the owner of their partitions
     OwnedDrain,
     /// The same in the order of 200 keys
@@ -89,6 +92,7 @@ pub(crate) async fn measure<D: Owned>(case: Case, place: &D, scale: Scale) -> Re
         Case::DrainBacklog => backlog::measure(place, scale).await,
         Case::RunSink => run_sink::measure(place, scale).await,
         Case::Memory => memory::measure(place, scale).await,
+        Case::Handlers => handlers::measure(place, scale).await,
         Case::OwnedDrain => owned_drain::measure(place, scale).await,
         Case::OwnedOrdered => owned_ordered::measure(place, scale).await,
         Case::OwnedHotKey => owned_hot_key::measure(place, scale).await,

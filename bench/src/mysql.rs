@@ -60,6 +60,7 @@ impl Database for MySqlServer {
         Case::Wal,
         Case::RunSink,
         Case::Memory,
+        Case::Handlers,
         Case::OwnedDrain,
         Case::OwnedOrdered,
         Case::OwnedHotKey,

@@ -62,6 +62,7 @@ impl Database for PostgresServer {
         Case::Wal,
         Case::RunSink,
         Case::Memory,
+        Case::Handlers,
         Case::OwnedDrain,
         Case::OwnedOrdered,
         Case::OwnedHotKey,

@@ -52,6 +52,7 @@ impl Database for SqliteFiles {
         Case::DrainBacklog,
         Case::RunSink,
         Case::Memory,
+        Case::Handlers,
         Case::OwnedDrain,
         Case::OwnedOrdered,
         Case::OwnedHotKey,

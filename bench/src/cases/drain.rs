@@ -84,12 +84,14 @@ pub(crate) async fn by_us_with<D: Database>(
 
 /// An outbox that takes batches of the size that the loop takes, for a listener that does nothing.
 pub(crate) fn drainer<S: Store>(store: S, deliveries: &Deliveries) -> OutboxBuilder<S> {
-    Outbox::builder(store)
-        .poller_only()
-        .batch_size(raw::BATCH)
-        .max_batch(raw::BATCH)
+    takes_batches(store, deliveries)
         .on_aggregate(AGGREGATE, EVENT, |_: Delivery| async { Ok::<_, Infallible>(()) })
-        .metrics(deliveries.clone())
+}
+
+/// An outbox that takes batches of the size that the loop takes, for nobody yet.
+pub(crate) fn takes_batches<S: Store>(store: S, deliveries: &Deliveries) -> OutboxBuilder<S> {
+    let outbox = Outbox::builder(store).poller_only().batch_size(raw::BATCH).max_batch(raw::BATCH);
+    outbox.metrics(deliveries.clone())
 }
 
 /// How long the loop takes for them.
