@@ -27,7 +27,8 @@
 //! committed together.
 //!
 //! - [`Outbox`] writes and delivers; [`OutboxBuilder`] has all options and their defaults.
-//! - [`Event`] is what is written; [`IntoEvent`] makes one of a type of yours.
+//! - [`Event`](struct@Event) is what is written; [`derive(Event)`](derive@Event) makes a type of yours a
+//!   [`DomainEvent`], and [`IntoEvent`] is for what is built by hand.
 //! - [`Tx`] is a transaction of the outbox; [`Outbox::write_in`] uses one of your own.
 //! - [`DomainEvent`] is a type of yours that is an event; [`Handlers`] get it decoded, several for each event, each
 //!   retried on its own.
@@ -45,6 +46,8 @@ mod ambient;
 mod announcer;
 mod config;
 mod context;
+#[doc(hidden)]
+pub mod derive;
 mod dispatcher;
 mod event;
 mod handler;
@@ -89,6 +92,7 @@ pub use metrics::{Counts, Keys, MetricsExporter, NoMetrics, Share};
 pub use mutant::{Mutant, switch_on};
 pub use outbox::{Outbox, OutboxBuilder, Receipt, Store, WriteError};
 pub use partition::{PARTITIONS, PartitionSet, partition_of};
+pub use pillarbox_macros::Event;
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
 pub use retry::{Filtered, Retry, RetryError, RetryPolicy};

@@ -21,7 +21,7 @@ pub enum Source {
 
 /// One delivery of an event: the event and what is known about this attempt.
 ///
-/// It dereferences to its [`Event`], and cloning it is cheap.
+/// It dereferences to its [`Event`](struct@Event), and cloning it is cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     event: Event,

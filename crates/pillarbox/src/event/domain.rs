@@ -7,7 +7,7 @@ use super::{Event, EventBuilder, EventError, GLOBAL, IntoEvent, Payload};
 
 /// A type of yours that is an event.
 ///
-/// `#[derive(Event)]` of `pillarbox-macros` implements it; by hand it is this:
+/// [`#[derive(Event)]`](derive@crate::Event) implements it; by hand it is this:
 ///
 /// ```
 /// use pillarbox::{DomainEvent, Event, EventBuilder, Json};

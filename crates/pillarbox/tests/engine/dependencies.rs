@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 /// What the core asks for itself.
-const DIRECT: [&str; 7] = ["rustix", "serde", "serde_json", "thiserror", "tokio", "tracing", "ulid"];
+const DIRECT: [&str; 8] =
+    ["pillarbox-macros", "rustix", "serde", "serde_json", "thiserror", "tokio", "tracing", "ulid"];
 
 /// What those bring along. A new name here is a decision: none is a driver, a broker client or a web framework.
 const INDIRECT: [&str; 26] = [
