@@ -77,7 +77,7 @@ impl Dispatcher {
         created_at: Timestamp,
         source: Source,
         deadline: Duration,
-        stored: Stored,
+        stored: Option<Box<Stored>>,
     ) -> Item {
         let target = self.route(&event);
         let delivery = Delivery::new(event, lease.attempts.saturating_add(1), created_at, source);
@@ -100,7 +100,7 @@ impl Dispatcher {
         lease: Lease,
         created_at: Timestamp,
         deadline: Duration,
-        stored: Stored,
+        stored: Option<Box<Stored>>,
     ) -> bool {
         if !self.in_flight.admit(lease, self.runtime.clock.now()) {
             return true;
@@ -121,7 +121,7 @@ impl Dispatcher {
     /// Queues an event from an owned partition; false when the cold queue is full or closed.
     pub(crate) fn enqueue_owned(&self, event: &Event, taken: &Taken, runs_alone: bool) -> bool {
         // It may be delivered for as long as its partition is held, which is looked at when it is its turn.
-        let stored = Stored::of(taken, self.runtime.clock.now());
+        let stored = Stored::of(taken, &*self.runtime.clock);
         let item =
             self.item(event.clone(), taken.lease, taken.created_at, Source::Cold, Duration::MAX, stored);
         let queued = self.queues.push_cold(Item { runs_alone, ..item }).is_ok();

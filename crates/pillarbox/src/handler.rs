@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub use fallback::{Failure, Fallback};
 pub(crate) use fallback::{SharedFallback, TypedFallback};
-pub(crate) use progress::{Progress, Trouble, given_up};
+pub(crate) use progress::{Progress, Trouble, unseen};
 pub(crate) use remembered::Remembered;
 
 use crate::event::{Kind, kind_of};
@@ -241,7 +241,8 @@ impl Handlers {
                 return Err(HandlersError::SameId { id: entry.id.to_string() });
             }
         }
-        for (id, policy) in std::mem::take(&mut self.policies) {
+        // The last one that was given to a handler counts, unless it has brought its own.
+        for (id, policy) in std::mem::take(&mut self.policies).into_iter().rev() {
             let all = self.typed.iter_mut().map(|(_, entry)| entry).chain(&mut self.any);
             let Some(entry) = all.into_iter().find(|entry| *entry.id == *id) else {
                 let known = ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");

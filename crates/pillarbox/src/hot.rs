@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::announcer::Announcer;
-use crate::dispatcher::{Dispatcher, Stored};
+use crate::dispatcher::Dispatcher;
 use crate::listener::Source;
 use crate::metrics::add;
 use crate::poller::Wake;
@@ -241,8 +241,7 @@ impl HotPath {
             return dispatcher.queues.forgo_hot(1);
         }
         let id = born.event.id().to_owned();
-        let stored = Stored { taken_at: dispatcher.runtime.clock.now(), ..Stored::default() };
-        let item = dispatcher.item(born.event, lease, row.created_at, Source::Hot, born.deadline, stored);
+        let item = dispatcher.item(born.event, lease, row.created_at, Source::Hot, born.deadline, None);
         if dispatcher.queues.push_hot(item).is_err() {
             self.give_back(&id, lease).await;
         }

@@ -118,6 +118,7 @@ mod guide {
         WritingEvents "docs/guide/writing-events.md"
         ListenersAndRetries "docs/guide/listeners-and-retries.md"
         Handlers "docs/guide/handlers.md"
+        Payloads "docs/guide/payloads.md"
         Order "docs/guide/order.md"
         Sinks "docs/guide/sinks.md"
         Operating "docs/guide/operating.md"

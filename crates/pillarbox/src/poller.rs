@@ -13,13 +13,13 @@ pub use leased::{Leased, PollerHandler};
 use self::outage::{Advice, Outage};
 use crate::config::Config;
 use crate::dispatcher::{Dispatcher, Stored, caught};
-use crate::handler::given_up;
+use crate::handler::unseen;
 use crate::metrics::{Meter, add};
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
 use crate::store::{
-    Batch, EventStore, Lease, Outcome, Owner, Settlement, StoreError, Take, Taken, Token, WakeUp,
+    Batch, EventStore, Lease, Outcome, Owner, StoreError, Take, Taken, Token, WakeUp,
 };
 
 /// How often leases are looked for that end implausibly late.
@@ -306,12 +306,12 @@ impl Poller {
         let Ok(event) = &taken.event else { return true };
         match &self.hands {
             Hands::Dispatcher(dispatcher) => {
-                let stored = Stored::of(taken, self.runtime.clock.now());
+                let stored = Stored::of(taken, &*self.runtime.clock);
                 dispatcher.enqueue_cold(event, taken.lease, taken.created_at, deadline, stored)
             }
             Hands::Own(handler) => {
                 let ends = (self.settler.clone(), self.settled.clone());
-                let leased = Leased::new(taken, event, deadline, self.runtime.clock.now(), ends);
+                let leased = Leased::new(taken, event, deadline, &*self.runtime.clock, ends);
                 caught(|| handler.handle(leased)).unwrap_or_else(|panic| {
                     tracing::error!(event_id = taken.event_id, panic, "the poller's handler panicked");
                     false
@@ -325,8 +325,7 @@ impl Poller {
             // In flight until it is recorded, so that a repeated outcome cannot hit a later take.
             dispatcher.in_flight.admit(taken.lease, self.runtime.clock.now());
         }
-        let handlers = taken.handlers.as_deref().filter(|_| !outcome.comes_again()).and_then(given_up);
-        self.settler.settle(Settlement { handlers, ..Settlement::of(taken, outcome) }).await;
+        self.settler.settle(unseen(taken, outcome)).await;
     }
 }
 

@@ -147,6 +147,7 @@ impl Settler {
             if part.is_empty() {
                 continue;
             }
+            part.iter_mut().for_each(|outcome| self.give_way(&mut outcome.settlement));
             let settlements: Vec<_> = part.iter().map(|outcome| self.newest(&outcome.settlement)).collect();
             match self.settle(&settlements, state).await {
                 Ok(lost) => {
@@ -199,6 +200,19 @@ impl Settler {
         written.await
     }
 
+    /// Gives an event back whose handlers went on under another instance in between: what this one says of them is out of
+    /// date, and under a newer lease of its own it would be recorded.
+    fn give_way(&self, settlement: &mut Settlement) {
+        let last = self.in_flight.last_taken(settlement.lease.seq);
+        let is_passed = |last: &Lease| last.attempts != settlement.lease.attempts;
+        if settlement.handlers.is_some()
+            && let Some(last) = last.filter(is_passed)
+        {
+            self.remembered.note(settlement);
+            *settlement = Settlement::new(&settlement.event_id, last, Outcome::Released);
+        }
+    }
+
     /// The settlement under the newest lease: the event may have been taken anew by this very instance.
     fn newest(&self, settlement: &Settlement) -> Settlement {
         Settlement { lease: self.in_flight.newest(settlement.lease), ..settlement.clone() }
@@ -210,21 +224,21 @@ impl Settler {
     fn left_over(&self, part: &[Unrecorded], settled: &[Settlement], lost: &[i64]) -> Vec<Unrecorded> {
         let mut left_over = Vec::new();
         for (Unrecorded { settlement, .. }, settled) in part.iter().zip(settled) {
-            let Settlement { lease, outcome, .. } = settlement;
+            let Settlement { event_id, lease, .. } = settlement;
             let is_lost = lost.contains(&lease.seq);
             let token = settled.lease.token;
             let last = self.in_flight.last_taken(lease.seq).filter(|last| last.token == token);
-            let (lease, outcome) = match last.filter(|_| is_lost && token != lease.token) {
+            let settlement = match last.filter(|_| is_lost && token != lease.token) {
                 // Ours by the newest lease, but another instance has spent an attempt in between.
-                Some(last) => (last, Outcome::Released),
+                Some(last) => Settlement::new(event_id, last, Outcome::Released),
                 None => match self.in_flight.leave_under(lease.seq, token) {
-                    Some(newer) if is_lost => (Lease { token: newer.token, ..*lease }, outcome.clone()),
-                    Some(newer) => (newer, Outcome::Released),
+                    Some(newer) if is_lost => {
+                        Settlement { lease: Lease { token: newer.token, ..*lease }, ..settlement.clone() }
+                    }
+                    Some(newer) => Settlement::new(event_id, newer, Outcome::Released),
                     None => continue,
                 },
             };
-            let handlers = settlement.handlers.clone().filter(|_| outcome != Outcome::Released);
-            let settlement = Settlement { lease, outcome, handlers, ..settlement.clone() };
             left_over.push(Unrecorded { settlement, is_repeat: false });
         }
         left_over
@@ -257,9 +271,11 @@ impl Settler {
                 tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
             } else {
                 if is_lost {
+                    self.remembered.note(settlement);
                     tracing::warn!(%event_id, ?outcome, "an outcome was recorded before, or the lease had passed to another");
+                } else {
+                    self.remembered.recorded(settlement);
                 }
-                self.remembered.forget(event_id);
                 self.count(event_id, outcome, !is_lost);
             }
         }

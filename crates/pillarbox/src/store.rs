@@ -178,7 +178,7 @@ pub enum Outcome {
     },
     /// It will not be tried again until an operator replays it.
     Dead {
-        /// Why; kept as the last error, cut at [`MAX_ERROR`] characters.
+        /// Why; kept as the last error, cut at [`MAX_ERROR`] characters. If it is empty, the last error stays.
         error: String,
         /// Whether this counts as an attempt.
         spent: bool,
@@ -186,7 +186,7 @@ pub enum Outcome {
     /// It is dead, and its key waits until an operator replays, skips or discards it. Only for the owner of its
     /// partition; an event without a key is just dead.
     Parked {
-        /// Why; kept as the last error, cut at [`MAX_ERROR`] characters.
+        /// Why; kept as the last error, cut at [`MAX_ERROR`] characters. If it is empty, the last error stays.
         error: String,
         /// Whether this counts as an attempt.
         spent: bool,

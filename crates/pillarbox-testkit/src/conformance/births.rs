@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    DoneRows, EventStore, InsertError, LONGEST_LEASE, Lease, Outcome, Settlement, Status, StoreError, TxStore,
+    Administration, DoneRows, EventStore, InsertError, LONGEST_LEASE, Lease, Outcome, Settlement, Status, StoreError, TxStore,
 };
 use pillarbox::{Event, EventBuilder, Schedule, Timestamp};
 
@@ -74,13 +74,23 @@ pub async fn born_event_is_not_settled_by_its_neighbours_token(harness: &impl St
     let birth = birth(LONG);
     write_born(harness, &[ours.clone(), neighbour.clone()], &birth).await;
     let seq = stored(harness, ours.id()).await.seq;
+    let token = birth.token.of_event(neighbour.id());
+    let lease = Lease { seq, token, attempts: 0, starts: 0 };
 
-    let lease = Lease { seq, token: birth.token.of_event(neighbour.id()), attempts: 0, starts: 0 };
-    let done = Settlement::new(neighbour.id(), lease, Outcome::Done);
-    let lost = harness.store().settle(&[done], DoneRows::Keep).await.unwrap();
+    for outcome in super::settlements::outcomes() {
+        let settlement = Settlement::new(neighbour.id(), lease, outcome.clone());
+        let lost = harness.store().settle(&[settlement], DoneRows::Keep).await.unwrap();
+        assert_eq!(lost, [seq], "{outcome:?}");
+    }
+    assert_eq!(harness.store().renew(&[lease], LONG).await.unwrap(), [seq]);
+    let own = Lease { seq: stored(harness, neighbour.id()).await.seq, ..lease };
+    let done = [lease, own].map(|lease| Settlement::new(neighbour.id(), lease, Outcome::Done));
+    let lost = harness.store().settle(&done, DoneRows::Delete).await.unwrap();
 
     assert_eq!(lost, [seq]);
-    assert_eq!(stored(harness, ours.id()).await.status, Ok(Status::New));
+    let row = stored(harness, ours.id()).await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::New), 0));
+    assert!(harness.store().find(neighbour.id()).await.unwrap().is_none());
 }
 
 /// S10: the writer settles and releases by the token of the birth.

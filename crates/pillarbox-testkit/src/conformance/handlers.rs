@@ -106,6 +106,26 @@ pub async fn owners_progress_of_handlers_comes_back(harness: &impl OwnershipHarn
     let due = super::ownership::due(harness, &held).await.remove(0).taken;
     assert_eq!(due.handlers.as_deref(), Some(shorter));
 
+    settle_with(harness, &due, later(), Some(PROGRESS)).await;
+    let due = super::ownership::due(harness, &held).await.remove(0).taken;
+    assert_eq!(due.handlers.as_deref(), Some(PROGRESS));
+
     settle(harness, &due, Outcome::Done).await;
     assert_eq!(stored(harness, &due.event_id).await.handlers, None);
+}
+
+/// L3, O5: an owner's dead event keeps what is said of its handlers and, where nothing failed now, its last error.
+pub async fn owners_dead_event_keeps_its_progress(harness: &impl OwnershipHarness) {
+    let (_, held) = owner_of(harness, "order-17").await;
+
+    for outcome in [dead("", false), Outcome::Parked { error: String::new(), spent: false }] {
+        let fetched = place(harness, &held, "order-17").await.taken;
+        settle_with(harness, &fetched, retry(Duration::ZERO, true), None).await;
+        let due = super::ownership::due(harness, &held).await.remove(0).taken;
+        settle_with(harness, &due, outcome.clone(), Some(PROGRESS)).await;
+
+        let row = stored(harness, &due.event_id).await;
+        assert_eq!(row.handlers.as_deref(), Some(PROGRESS), "{outcome:?}");
+        assert_eq!(row.last_error.as_deref(), Some("503 from the receiver"), "{outcome:?}");
+    }
 }

@@ -299,6 +299,7 @@ macro_rules! ownership_list {
             }
             handlers {
                 owners_progress_of_handlers_comes_back
+                owners_dead_event_keeps_its_progress
             }
             ownership_census {
                 census_of_claims_has_no_partitions

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::worker::CutOff;
 use super::{Dispatcher, Item, Stored, shown};
-use crate::ListenerError;
+use crate::{Delivery, ListenerError};
 use crate::handler::{Entry, Failure, HandlerSet, Progress, Trouble};
 use crate::listener::Verdict;
 use crate::registry::{Receiver, Target};
@@ -17,9 +17,8 @@ struct Pass<'a> {
     set: &'a HandlerSet,
     progress: Progress,
     trouble: Trouble,
-    /// How long the event had been due when it was taken, and when that was by the local clock.
-    due_for: Duration,
-    taken_at: Duration,
+    /// What was stored before; until something is, times are counted from the pass.
+    stored: Option<Box<Stored>>,
     worker: usize,
 }
 
@@ -27,10 +26,18 @@ struct Pass<'a> {
 enum End {
     /// All that was due has run.
     Through,
+    /// Nothing was due.
+    Idle,
     /// The shutdown, or the end of the lease, came first.
     CutOff,
     /// The lease belongs to another: whatever was done is for it to find out.
     Lost,
+}
+
+impl From<CutOff> for End {
+    fn from(_: CutOff) -> Self {
+        Self::CutOff
+    }
 }
 
 impl Dispatcher {
@@ -38,81 +45,129 @@ impl Dispatcher {
     pub(super) fn handlers_of(&self, item: &Item) -> Option<Arc<HandlerSet>> {
         match &item.target {
             Some(Target(Receiver::Handlers(handlers))) => Some(handlers.clone()),
-            None if item.stored.handlers.is_some() => Some(Arc::default()),
+            None if item.stored.is_some() => Some(Arc::default()),
             Some(Target(Receiver::Listener(_) | Receiver::Sink(_))) | None => None,
         }
     }
 
     /// One event to those of its handlers that are due.
-    pub(super) async fn deliver_to_handlers(&self, item: Item, set: &HandlerSet, worker: usize) {
-        let Stored { handlers, due_for, taken_at } = item.stored.clone();
-        let mut progress = match Progress::begin(set.ids(), handlers.as_deref(), item.lease.attempts) {
+    pub(super) async fn deliver_to_handlers(&self, mut item: Item, set: &HandlerSet, worker: usize) {
+        let stored = item.stored.take();
+        let text = stored.as_ref().map(|stored| stored.handlers.as_str());
+        let mut progress = match Progress::begin(set.ids(), text, item.lease.attempts) {
             Ok(progress) => progress,
             Err(error) => {
                 return self.settle(&item, Outcome::Dead { error: error.to_string(), spent: false }).await;
             }
         };
-        if let Some(succeeded) = self.remembered.of(item.delivery.id()) {
+        if let Some(succeeded) = self.remembered.of(item.lease.seq, item.delivery.id()) {
             progress.recall(set.ids(), &succeeded);
         }
-        let mut pass = Pass { set, progress, trouble: Trouble::default(), due_for, taken_at, worker };
+        let mut pass = Pass { set, progress, trouble: Trouble::default(), stored, worker };
         let (lease, delivery) = (item.lease, item.delivery.clone());
 
         let end = self.run_pass(&mut pass, item).await;
-        let due_for = self.due_for(&pass);
-        let (outcome, handlers) = match end {
-            End::Lost => return,
-            End::Through => {
-                let failed = (!pass.trouble.error.is_empty()).then_some(pass.trouble.error.as_str());
-                let until = self.runtime.clock.now() + self.config.margin / 2;
-                self.after(&delivery, failed, until).await;
-                pass.progress.conclude(set.ids(), due_for, pass.trouble)
-            }
-            End::CutOff => pass.progress.cut_off(set.ids()),
+        if matches!(end, End::Through) {
+            self.after_pass(&pass, &delivery).await;
+        }
+        let settled = |(outcome, handlers)| {
+            let event_id = delivery.id().to_owned();
+            Settlement { event_id, lease, outcome, handlers }
         };
-        let event_id = delivery.id().to_owned();
-        self.settler.settle(Settlement { event_id, lease, outcome, handlers }).await;
+        match end {
+            End::Lost => self.remembered.note(&settled(pass.progress.cut_off(set.ids()))),
+            // What was given up must not pass for replayed.
+            End::CutOff if !pass.trouble.spent => {
+                self.settler.settle(settled(pass.progress.cut_off(set.ids()))).await;
+            }
+            End::Through | End::Idle | End::CutOff => {
+                self.settler.settle(settled(self.conclude(pass))).await;
+            }
+        }
     }
 
-    /// How long the event has been due.
+    fn conclude(&self, pass: Pass<'_>) -> (Outcome, Option<String>) {
+        if pass.progress.is_done() {
+            return (Outcome::Done, None);
+        }
+        let due_for = self.due_for(&pass);
+        pass.progress.conclude(pass.set.ids(), due_for, pass.trouble)
+    }
+
+    /// Runs the interceptors after a pass.
+    async fn after_pass(&self, pass: &Pass<'_>, delivery: &Delivery) {
+        if self.interceptors.is_empty() {
+            return;
+        }
+        let is_failed = !pass.progress.is_done() && !pass.trouble.error.is_empty();
+        let until = self.runtime.clock.now() + self.config.margin / 2;
+        self.after(delivery, is_failed.then_some(pass.trouble.error.as_str()), until).await;
+    }
+
+    /// How long the event has been due, as far as that matters: before anything is stored all are due.
     fn due_for(&self, pass: &Pass<'_>) -> Duration {
-        let since = self.runtime.clock.now().saturating_sub(pass.taken_at);
-        pass.due_for.saturating_add(since)
+        pass.stored.as_ref().map_or(Duration::ZERO, |stored| {
+            let since = self.runtime.clock.now().saturating_sub(stored.taken_at);
+            stored.due_for.saturating_add(since)
+        })
     }
 
     /// Runs interceptors and handlers.
-    async fn run_pass(&self, pass: &mut Pass<'_>, mut item: Item) -> End {
+    async fn run_pass(&self, pass: &mut Pass<'_>, item: Item) -> End {
         let due_for = self.due_for(pass);
         let due = |handler: usize| Some((handler, pass.progress.due(handler, due_for)?));
         let due: Vec<(usize, u32)> = (0..pass.set.handlers.len()).filter_map(due).collect();
         if due.is_empty() {
-            return End::Through;
+            return End::Idle;
         }
-        if !self.interceptors.is_empty() {
-            let delivery = item.delivery.clone();
-            let before: BoxFuture<'_, _> = Box::pin(async move { self.before(&delivery).await });
-            match self.within_limits(item.lease, before).await {
-                Ok(Ok(Ok(()))) => {}
-                Ok(Ok(Err(error)) | Err(error)) => {
-                    for (handler, failures) in due {
-                        let verdict = self.judge(pass, handler, failures, &error);
-                        pass.note(handler, verdict);
-                    }
-                    return End::Through;
-                }
-                Err(CutOff) => return End::CutOff,
+        let ran = match self.before_pass(&item).await {
+            Ok(Ok(())) => self.run_handlers(pass, item, due).await,
+            Ok(Err(error)) => self.fail_all(pass, item, due, error).await,
+            Err(CutOff) => Err(End::CutOff),
+        };
+        ran.err().unwrap_or(End::Through)
+    }
+
+    /// Runs the interceptors before a pass.
+    async fn before_pass(&self, item: &Item) -> Result<Result<(), ListenerError>, CutOff> {
+        if self.interceptors.is_empty() {
+            return Ok(Ok(()));
+        }
+        let delivery = &item.delivery;
+        let before: BoxFuture<'_, _> = Box::pin(async move { self.before(delivery).await });
+        Ok(self.within_limits(item.lease, before).await?.flatten())
+    }
+
+    /// Runs handlers, each with its number and how often it has failed before.
+    async fn run_handlers(
+        &self,
+        pass: &mut Pass<'_>,
+        mut item: Item,
+        due: Vec<(usize, u32)>,
+    ) -> Result<(), End> {
+        for (nth, (handler, failures)) in due.into_iter().enumerate() {
+            // What comes first has just been looked at.
+            if nth > 0 || !self.interceptors.is_empty() {
+                item = self.still_live(item, pass.worker).await?;
             }
+            item = self.run_handler(pass, item, handler, failures).await?;
         }
+        Ok(())
+    }
+
+    /// An error of an interceptor counts for every handler that was due.
+    async fn fail_all(
+        &self,
+        pass: &mut Pass<'_>,
+        mut item: Item,
+        due: Vec<(usize, u32)>,
+        error: ListenerError,
+    ) -> Result<(), End> {
+        let error = Arc::new(error);
         for (handler, failures) in due {
-            item = match self.still_live(item, pass.worker).await {
-                Ok(item) => item,
-                Err(end) => return end,
-            };
-            if let Err(CutOff) = self.run_handler(pass, &item, handler, failures).await {
-                return End::CutOff;
-            }
+            item = self.fail(pass, item, handler, failures, &error).await?;
         }
-        End::Through
+        Ok(())
     }
 
     /// The item, if its lease lasts for one handler more.
@@ -127,42 +182,52 @@ impl Dispatcher {
     async fn run_handler(
         &self,
         pass: &mut Pass<'_>,
-        item: &Item,
+        item: Item,
         handler: usize,
         failures: u32,
-    ) -> Result<(), CutOff> {
+    ) -> Result<Item, End> {
         let Entry { id, listener, .. } = &pass.set.handlers[handler];
         let delivery = item.delivery.to_handler(id, failures.saturating_add(1));
-        let to_listener = delivery.clone();
         // In an async block, so that a panic before its first await is caught as well.
-        let call: BoxFuture<'_, _> = Box::pin(async move { listener.on_event_boxed(to_listener).await });
-        let error = match self.within_limits(item.lease, call).await? {
-            Ok(Ok(())) => {
+        let call: BoxFuture<'_, _> = Box::pin(async move { listener.on_event_boxed(delivery).await });
+        match self.within_limits(item.lease, call).await?.flatten() {
+            Ok(()) => {
                 pass.progress.succeed(handler);
-                return Ok(());
+                Ok(item)
             }
-            Ok(Err(error)) | Err(error) => error,
+            Err(error) => self.fail(pass, item, handler, failures, &Arc::new(error)).await,
+        }
+    }
+
+    /// A handler has failed: it is tried again, or its fallback has the last word.
+    async fn fail(
+        &self,
+        pass: &mut Pass<'_>,
+        mut item: Item,
+        handler: usize,
+        failures: u32,
+        error: &Arc<ListenerError>,
+    ) -> Result<Item, End> {
+        let judgement = self.judge(pass, handler, failures, error);
+        let fallback = pass.set.fallback.as_ref().filter(|_| error.verdict() != Verdict::Undecodable);
+        let (Judgement::GiveUp { failures: in_all }, Some(fallback)) = (judgement, fallback) else {
+            pass.note(handler, judgement);
+            return Ok(item);
         };
-        let verdict = self.judge(pass, handler, failures, &error);
-        let is_readable = error.verdict() != Verdict::Undecodable;
-        if let (Judgement::GiveUp { failures }, Some(fallback), true) =
-            (verdict, &pass.set.fallback, is_readable)
-        {
-            let failure = Failure::new(delivery, failures, error);
-            self.note_busy(pass.worker, Some(self.runtime.clock.now()));
-            let call: BoxFuture<'_, _> = Box::pin(async move { fallback.handle_boxed(failure).await });
-            match self.within_limits(item.lease, call).await? {
-                Ok(Ok(())) => {
-                    pass.progress.succeed(handler);
-                    return Ok(());
-                }
-                Ok(Err(error)) | Err(error) => {
-                    pass.trouble.error = format!("fallback of handler `{id}`: {}", shown(&error));
-                }
+        // It has the time of a delivery, like a handler.
+        item = self.still_live(item, pass.worker).await?;
+        let id = &pass.set.handlers[handler].id;
+        let delivery = item.delivery.to_handler(id, failures.saturating_add(1));
+        let failure = Failure::shared(delivery, in_all, error.clone());
+        let call: BoxFuture<'_, _> = Box::pin(async move { fallback.handle_boxed(failure).await });
+        match self.within_limits(item.lease, call).await?.flatten() {
+            Ok(()) => pass.progress.succeed(handler),
+            Err(error) => {
+                pass.trouble.error = format!("fallback of handler `{id}`: {}", shown(&error));
+                pass.note(handler, judgement);
             }
         }
-        pass.note(handler, verdict);
-        Ok(())
+        Ok(item)
     }
 
     /// What a failure means for its handler, by its policy or that of the outbox.

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::Delivery;
 use crate::config::Config;
 use crate::registry::{Destination, Receiver, Target};
+use crate::runtime::Clock;
 use crate::store::{Lease, Taken};
 
 /// An event on its way to a worker.
@@ -20,22 +21,24 @@ pub(crate) struct Item {
     pub(crate) target: Option<Target>,
     /// It may be to blame for crashes: nothing else runs beside it.
     pub(crate) runs_alone: bool,
-    pub(crate) stored: Stored,
+    pub(crate) stored: Option<Box<Stored>>,
 }
 
 /// What the table knows of an event's handlers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stored {
     /// How far they have come.
-    pub(crate) handlers: Option<String>,
+    pub(crate) handlers: String,
     /// How long the event had been due when it was taken, and when that was by the local clock.
     pub(crate) due_for: Duration,
     pub(crate) taken_at: Duration,
 }
 
 impl Stored {
-    pub(crate) fn of(taken: &Taken, taken_at: Duration) -> Self {
-        Self { handlers: taken.handlers.clone(), due_for: taken.due_for, taken_at }
+    /// What is stored of an event that was taken now; nothing, as long as none of its handlers has failed.
+    pub(crate) fn of(taken: &Taken, clock: &dyn Clock) -> Option<Box<Self>> {
+        let handlers = taken.handlers.clone()?;
+        Some(Box::new(Self { handlers, due_for: taken.due_for, taken_at: clock.now() }))
     }
 }
 

@@ -86,8 +86,8 @@ impl<T: DomainEvent> IntoEvent for T {
 /// Turns values into payloads and back.
 ///
 /// It is chosen by the type ([`DomainEvent::Codec`]), so that every writer and every handler of an event agree.
-/// [`Json`] is the default; a binary one is ten lines, as the
-/// [guide](https://github.com/pillarbox/pillarbox/blob/main/docs/guide/payloads.md) shows for MessagePack and Protobuf.
+/// [`Json`] is the default; a binary one is ten lines, as the guide shows for MessagePack and Protobuf
+/// (`docs/guide/payloads.md`).
 ///
 /// # Contract
 /// - [`decode`](Codec::decode) of what [`encode`](Codec::encode) made gives the same value.

@@ -16,12 +16,16 @@ use crate::{Delivery, DomainEvent, ListenerError};
 pub struct Failure {
     delivery: Delivery,
     failures: u32,
-    error: ListenerError,
+    error: Arc<ListenerError>,
 }
 
 impl Failure {
     /// The last of so many failures; for tests of fallbacks.
     pub fn new(delivery: Delivery, failures: u32, error: ListenerError) -> Self {
+        Self::shared(delivery, failures, Arc::new(error))
+    }
+
+    pub(crate) fn shared(delivery: Delivery, failures: u32, error: Arc<ListenerError>) -> Self {
         Self { delivery, failures, error }
     }
 

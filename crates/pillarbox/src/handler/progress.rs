@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::HOLD_FOR;
-use crate::store::Outcome;
+use crate::store::{Outcome, Settlement, Taken};
 
 /// Where one handler stands with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +121,11 @@ impl Progress {
         self.has_changed = true;
     }
 
+    /// Whether all have succeeded.
+    pub(crate) fn is_done(&self) -> bool {
+        self.all().all(|standing| *standing == Standing::Done)
+    }
+
     /// What becomes of the event after a pass that ended so long after it became due, and what is stored with it.
     pub(crate) fn conclude<'a>(
         mut self,
@@ -137,7 +142,6 @@ impl Progress {
         let hold = (!missing.is_empty()).then_some(HOLD_FOR);
         match (next.min(), hold) {
             (None, None) if self.all().any(|standing| matches!(standing, Standing::Dead { .. })) => {
-                let error = if error.is_empty() { "a handler is dead".to_owned() } else { error };
                 (Outcome::Dead { error, spent }, Some(self.text(ids)))
             }
             (None, None) => (Outcome::Done, None),
@@ -212,8 +216,14 @@ impl Succeeded {
     }
 }
 
-/// The stored text of an event that was given up as a whole: who was owed is dead. `None` if nobody was.
-pub(crate) fn given_up(stored: &str) -> Option<String> {
+/// What becomes of an event that no handler gets to see: given up as a whole, who was owed is dead.
+pub(crate) fn unseen(taken: &Taken, outcome: Outcome) -> Settlement {
+    let handlers = taken.handlers.as_deref().filter(|_| !outcome.comes_again()).and_then(given_up);
+    Settlement { handlers, ..Settlement::of(taken, outcome) }
+}
+
+/// The stored text of an event that was given up as a whole. `None` if nobody was owed.
+fn given_up(stored: &str) -> Option<String> {
     let mut all = read(stored).ok()?;
     let mut owed = all.values_mut().filter(|standing| standing.is_owed()).peekable();
     owed.peek()?;
@@ -309,6 +319,18 @@ mod tests {
         let replayed = begin(stored.as_deref(), 0);
         assert_eq!(due(&replayed, Duration::ZERO), ["mail"]);
         assert_eq!(replayed.due(1, Duration::ZERO), Some(0), "its attempts begin anew");
+    }
+
+    /// L3: who died earlier is why the event is dead, and its error stays.
+    #[test]
+    fn earlier_death_keeps_its_error() {
+        let stored = r#"{"billing":{"owed":{"failures":1,"after_us":0}},"mail":{"dead":{"failures":3}},"audit":"done"}"#;
+        let mut progress = begin(Some(stored), 2);
+        progress.succeed(0);
+
+        let (outcome, _) = conclude(progress, SECOND, "");
+
+        assert_eq!(outcome, Outcome::Dead { error: String::new(), spent: false });
     }
 
     /// L3: a dead handler stays dead while others of its event are owed.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::progress::Succeeded;
-use crate::store::Settlement;
+use crate::store::{Outcome, Settlement};
 
 /// The most events that are remembered; the oldest is forgotten first.
 const MOST: usize = 10_000;
@@ -20,45 +20,48 @@ pub(crate) struct Remembered {
 
 #[derive(Default)]
 struct Events {
-    by_id: HashMap<String, Succeeded>,
-    in_order: VecDeque<String>,
+    /// By number, with the id: after a failover a number may be another's.
+    by_number: HashMap<i64, (String, Succeeded)>,
+    /// Numbers in the order in which they came, among them such as are forgotten by now.
+    in_order: VecDeque<i64>,
 }
 
 impl Remembered {
-    /// A settlement was not recorded, or its lease was lost.
+    /// A settlement was not recorded, or nobody knows, or its lease was lost.
     pub(crate) fn note(&self, settlement: &Settlement) {
         let Some(succeeded) = Succeeded::of(&settlement.outcome, settlement.handlers.as_deref()) else {
             return;
         };
+        let number = settlement.lease.seq;
         let mut events = self.lock();
-        if events.by_id.insert(settlement.event_id.clone(), succeeded).is_none() {
-            events.in_order.push_back(settlement.event_id.clone());
+        events.by_number.insert(number, (settlement.event_id.clone(), succeeded));
+        events.in_order.push_back(number);
+        while events.by_number.len() > MOST || events.in_order.len() > 2 * MOST {
+            let Some(oldest) = events.in_order.pop_front() else { break };
+            events.by_number.remove(&oldest);
         }
-        if events.by_id.len() > MOST
-            && let Some(oldest) = events.in_order.pop_front()
-        {
-            events.by_id.remove(&oldest);
-        }
-        self.count.store(events.by_id.len(), Ordering::Relaxed);
+        self.count.store(events.by_number.len(), Ordering::Relaxed);
     }
 
-    /// A settlement was recorded.
-    pub(crate) fn forget(&self, event_id: &str) {
-        if self.count.load(Ordering::Relaxed) == 0 {
+    /// A settlement was recorded. If it says who has succeeded, nobody needs to remember it.
+    pub(crate) fn recorded(&self, settlement: &Settlement) {
+        let says_it = settlement.outcome == Outcome::Done || settlement.handlers.is_some();
+        if !says_it || self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut events = self.lock();
-        if events.by_id.remove(event_id).is_some() {
-            events.in_order.retain(|id| id != event_id);
-            self.count.store(events.by_id.len(), Ordering::Relaxed);
-        }
+        events.by_number.remove(&settlement.lease.seq);
+        self.count.store(events.by_number.len(), Ordering::Relaxed);
     }
 
-    pub(crate) fn of(&self, event_id: &str) -> Option<Succeeded> {
+    /// Who has succeeded with the event of this number and id.
+    pub(crate) fn of(&self, number: i64, event_id: &str) -> Option<Succeeded> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.lock().by_id.get(event_id).cloned()
+        let events = self.lock();
+        let (_, succeeded) = events.by_number.get(&number).filter(|(id, _)| id == event_id)?;
+        Some(succeeded.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Events> {
@@ -69,25 +72,28 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Lease, Outcome, Token};
+    use crate::store::{Lease, Token};
 
-    fn settlement(event_id: &str, outcome: Outcome) -> Settlement {
-        let lease = Lease { seq: 17, token: Token(1), attempts: 0, starts: 0 };
-        Settlement::new(event_id, lease, outcome)
+    fn settlement(number: i64, outcome: Outcome) -> Settlement {
+        let lease = Lease { seq: number, token: Token(1), attempts: 0, starts: 0 };
+        Settlement::new(format!("order-{number}"), lease, outcome)
     }
 
-    /// L4: successes are remembered until they are recorded, and of the latest events only.
+    /// L4: successes are remembered until one is recorded that tells of them, and of the latest events only.
     #[test]
     fn successes_are_remembered_until_they_are_recorded() {
         let remembered = Remembered::default();
-        remembered.note(&settlement("order-1", Outcome::Done));
-        remembered.note(&settlement("order-2", Outcome::Released));
-        assert!(remembered.of("order-1").is_some() && remembered.of("order-2").is_none());
+        remembered.note(&settlement(1, Outcome::Done));
+        remembered.note(&settlement(2, Outcome::Released));
+        assert!(remembered.of(1, "order-1").is_some() && remembered.of(2, "order-2").is_none());
+        assert!(remembered.of(1, "order-17").is_none(), "its number is another's");
 
-        remembered.forget("order-1");
-        assert!(remembered.of("order-1").is_none());
+        remembered.recorded(&settlement(1, Outcome::Released));
+        assert!(remembered.of(1, "order-1").is_some(), "that it was given back tells nothing");
+        remembered.recorded(&settlement(1, Outcome::Done));
+        assert!(remembered.of(1, "order-1").is_none());
 
-        (0..=MOST).for_each(|n| remembered.note(&settlement(&format!("order-{n}"), Outcome::Done)));
-        assert!(remembered.of("order-0").is_none() && remembered.of("order-1").is_some());
+        (0..=MOST as i64).for_each(|number| remembered.note(&settlement(number, Outcome::Done)));
+        assert!(remembered.of(0, "order-0").is_none() && remembered.of(1, "order-1").is_some());
     }
 }

@@ -35,6 +35,8 @@ use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink
 /// | [`poll_every`](Self::poll_every) | 5 s | the safety net when nothing wakes the poller |
 /// | [`batch_size`](Self::batch_size) | 50 | the first take; it grows with a backlog |
 /// | [`lease_for`](Self::lease_for) | 5 min | how long taken events belong to an instance |
+/// | [`context`](Self::context) | none | what is captured when an event is written |
+/// | [`subscribe`](Self::subscribe), [`publish_after_save`](Self::publish_after_save), [`store_events`](Self::store_events) | nobody, true, true | who is told inside the transaction |
 /// | [`name`](Self::name) | generated | with a name, a restart takes over its own leases at once |
 /// | [`ordered`](Self::ordered), [`mode`](Self::mode) | no order, by claims | order by key; how work is taken |
 /// | [`delete_done`](Self::delete_done), [`keep_done_for`](Self::keep_done_for) | keep for ever | what becomes of done events |
@@ -124,7 +126,10 @@ impl<S: Store> OutboxBuilder<S> {
     /// `route`.
     pub fn handlers(mut self, handlers: Handlers) -> Self {
         match handlers.into_registry() {
-            Ok(registry) => self.registry = Some(Arc::new(registry)),
+            Ok(registry) => {
+                self.registry = Some(Arc::new(registry));
+                self.bad_handlers = None;
+            }
             Err(error) => self.bad_handlers = Some(error),
         }
         self
@@ -180,7 +185,8 @@ impl<S: Store> OutboxBuilder<S> {
     }
 
     /// Hands events of type `T` to `subscriber` as well, when they are written: in this process, inside the transaction and
-    /// on its connection. If it fails, the write fails, and the transaction cannot be committed any more.
+    /// on its connection. If it fails, the write fails, and the transaction cannot be committed any more. It must not ask for
+    /// the [current](Outbox::current) transaction, which its writer holds.
     ///
     /// ```
     /// # use pillarbox::{DomainEvent, Json, MemoryConnection, MemoryStore, Outbox};

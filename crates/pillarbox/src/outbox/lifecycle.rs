@@ -72,8 +72,7 @@ impl Engine {
     pub(super) fn enqueue_cold(&self, leased: &Leased) -> bool {
         let (lease, deadline) = leased.lease();
         self.dispatcher.as_ref().is_some_and(|dispatcher| {
-            let stored = leased.stored().clone();
-            dispatcher.enqueue_cold(leased.event(), lease, leased.created_at(), deadline, stored)
+            dispatcher.enqueue_cold(leased.event(), lease, leased.created_at(), deadline, leased.stored())
         })
     }
 

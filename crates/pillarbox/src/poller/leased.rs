@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use crate::dispatcher::Stored;
 use crate::listener::Source;
+use crate::runtime::Clock;
 use crate::settler::SettlerHandle;
 use crate::store::{Lease, Outcome, Settlement, Taken};
 use crate::{Delivery, Event};
@@ -44,7 +45,7 @@ pub struct Leased {
 struct Held {
     lease: Lease,
     deadline: Duration,
-    stored: Stored,
+    stored: Option<Box<Stored>>,
 }
 
 impl Leased {
@@ -52,12 +53,12 @@ impl Leased {
         taken: &Taken,
         event: &Event,
         deadline: Duration,
-        now: Duration,
+        clock: &dyn Clock,
         (settler, settled): (SettlerHandle, Arc<Notify>),
     ) -> Self {
         let attempt = taken.lease.attempts.saturating_add(1);
         let delivery = Delivery::new(event.clone(), attempt, taken.created_at, Source::Cold);
-        let held = Held { lease: taken.lease, deadline, stored: Stored::of(taken, now) };
+        let held = Held { lease: taken.lease, deadline, stored: Stored::of(taken, clock) };
         Self { delivery, held: Box::new(held), settler, settled }
     }
 
@@ -66,8 +67,8 @@ impl Leased {
         (self.held.lease, self.held.deadline)
     }
 
-    pub(crate) fn stored(&self) -> &Stored {
-        &self.held.stored
+    pub(crate) fn stored(&self) -> Option<Box<Stored>> {
+        self.held.stored.clone()
     }
 
     /// It was delivered.

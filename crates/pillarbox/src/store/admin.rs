@@ -86,7 +86,7 @@ pub struct StoredEvent {
     /// Why it was set aside.
     pub reason: Option<String>,
     /// How far its handlers have come: a JSON object that says of each whether it is done, owed or dead; `None` as long as
-    /// none has failed.
+    /// none has failed, nor was cut off.
     pub handlers: Option<String>,
     /// The event, or why the row cannot be read.
     pub event: Result<Event, String>,

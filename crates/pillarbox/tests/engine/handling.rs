@@ -6,7 +6,7 @@ use std::time::Duration;
 use pillarbox::store::{Administration, Selection, Status};
 use pillarbox::{
     Delivery, DomainEvent, Event, EventBuilder, Failure, Handler, Handlers, HandlersError, Json,
-    ListenerError, Retry, RetryError, RetryPolicy, Source, before, bound,
+    ListenerError, Retry, RetryError, RetryPolicy, Source, after, before, bound,
 };
 use serde::{Deserialize, Serialize};
 
@@ -185,7 +185,7 @@ async fn fallback_runs_when_retries_are_exhausted() {
                 failure.failures(),
                 failure.error(),
                 failure.key(),
-                failure.created_at() <= pillarbox::Timestamp::from_micros(i64::MAX),
+                failure.created_at(),
             ));
             std::future::ready(Ok::<(), ListenerError>(()))
         });
@@ -194,7 +194,8 @@ async fn fallback_runs_when_retries_are_exhausted() {
     write(&outbox, placed("order-1")).await;
     stage.pass(HOUR).await;
 
-    assert_eq!(failures.all(), [r#"billing order-1 3 503 Some("order-1") eu true"#]);
+    let created_at = stage.row("order-1").await.created_at;
+    assert_eq!(failures.all(), [format!(r#"billing order-1 3 503 Some("order-1") eu {created_at}"#)]);
     assert_eq!(notes.len(), 4);
     assert_eq!(stage.status("order-1").await, Status::Done);
 }
@@ -376,6 +377,152 @@ async fn closing_keeps_who_is_done() {
     assert_eq!(notes.all(), ["billing order-1 1", "mail order-1 1"]);
     assert_eq!(stage.status("order-1").await, Status::Done);
     outbox.close().await;
+}
+
+/// L4, D8: closing behind one that was given up is no replay: neither it nor its fallback runs again.
+#[tokio::test(start_paused = true)]
+async fn closing_revives_nobody() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let start = |hangs: bool| {
+        let (billing, fallback, mail) = (notes.clone(), notes.clone(), notes.clone());
+        let handlers = Handlers::new()
+            .on("billing", move |_: OrderPlaced| {
+                billing.note("billing");
+                std::future::ready(Err::<(), _>(ListenerError::permanent("410")))
+            })
+            .on("mail", move |_: OrderPlaced| {
+                let mail = mail.clone();
+                async move {
+                    if hangs {
+                        std::future::pending::<()>().await;
+                    }
+                    mail.note("mail");
+                    Ok::<(), ListenerError>(())
+                }
+            })
+            .fallback(move |_: OrderPlaced, _: Failure| {
+                fallback.note("fallback");
+                std::future::ready(Err::<(), _>(ListenerError::new("full")))
+            });
+        stage.outbox().handlers(handlers).drain_timeout(SECOND).start().unwrap()
+    };
+    let outbox = start(true);
+    write(&outbox, placed("order-1")).await;
+    stage.quiet().await;
+    outbox.close().await;
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Retry), 1), "one has failed");
+
+    let outbox = start(false);
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!(notes.all(), ["billing", "fallback", "mail"]);
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 1));
+    assert_eq!(row.last_error.as_deref(), Some("fallback of handler `billing`: full"));
+    outbox.close().await;
+}
+
+/// L4, D6: an interceptor's error that exhausts the retries of a handler has its fallback called, too.
+#[tokio::test(start_paused = true)]
+async fn fallback_runs_for_an_interceptors_error() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let noted = notes.clone();
+    let handlers = Handlers::new()
+        .handler("billing", noting(&notes, 0))
+        .handler("mail", noting(&notes, 0))
+        .fallback(move |_: OrderPlaced, failure: Failure| {
+            noted.note(format!("{} {}", failure.handler_id().unwrap_or_default(), failure.error()));
+            std::future::ready(Ok::<(), ListenerError>(()))
+        });
+    let hook = before(|_: Delivery| std::future::ready(Err::<(), _>(ListenerError::new("no budget"))));
+    let retry = Retry::fixed(SECOND).max_attempts(2);
+    let outbox = stage.outbox().handlers(handlers).retry(retry).interceptor(hook).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!(notes.all(), ["billing no budget", "mail no budget"]);
+    assert_eq!(stage.status("order-1").await, Status::Done);
+}
+
+/// D6: the hooks after run for passes in which something ran, with the error of the event if it has one.
+#[tokio::test(start_paused = true)]
+async fn hooks_after_follow_what_ran() {
+    let (stage, notes, seen) = (Stage::set(), Notes::<String>::new(), Notes::<String>::new());
+    let both = Handlers::new().handler("billing", noting(&notes, 0)).handler("mail", noting(&notes, 9));
+    let outbox = stage.outbox().handlers(both).retry(Retry::fixed(SECOND)).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    stage.quiet().await;
+    outbox.close().await;
+
+    let noted = seen.clone();
+    let hook = after(move |_: Delivery, error: Option<String>| {
+        noted.note(error.unwrap_or_default());
+        std::future::ready(Ok::<(), ListenerError>(()))
+    });
+    let without = Handlers::new().handler("billing", noting(&notes, 0));
+    let outbox = stage.outbox().handlers(without).interceptor(hook).start().unwrap();
+    stage.pass(10 * 60 * SECOND).await;
+    assert_eq!(seen.len(), 0, "it is only held");
+
+    write(&outbox, placed("order-2")).await;
+    stage.quiet().await;
+    assert_eq!(seen.all(), [""]);
+}
+
+/// L4, S5: a slow fallback has the time of a delivery, under a lease that lasts for it.
+#[tokio::test(start_paused = true)]
+async fn slow_fallback_keeps_its_lease() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let (clock, again) = (stage.runtime.clock.clone(), stage.runtime.clock.clone());
+    let noted = notes.clone();
+    let handlers = Handlers::new()
+        .on("billing", move |_: OrderPlaced| {
+            let clock = clock.clone();
+            async move {
+                clock.sleep(29 * SECOND).await;
+                Err::<(), _>(ListenerError::permanent("410"))
+            }
+        })
+        .fallback(move |_: OrderPlaced, _: Failure| {
+            let (clock, noted) = (again.clone(), noted.clone());
+            async move {
+                clock.sleep(29 * SECOND).await;
+                noted.note("fallback");
+                Ok::<(), ListenerError>(())
+            }
+        });
+    let outbox = stage.outbox().handlers(handlers).start().unwrap();
+    let other = Handlers::new().on_any("other", noting_any(&notes));
+    let another = stage.outbox().handlers(other).poll_every(SECOND).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    assert_eq!(notes.all(), ["fallback"]);
+    assert_eq!(stage.status("order-1").await, Status::Done);
+    assert_eq!(outbox.counts().lost_leases + another.counts().lost_leases, 0);
+}
+
+/// L4: a fallback that hangs or panics leaves its handler dead, and nobody waits for it for longer than a delivery.
+#[tokio::test(start_paused = true)]
+async fn hanging_fallback_is_given_up() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let handlers = Handlers::new()
+        .on("billing", |_: OrderPlaced| std::future::ready(Err::<(), _>(ListenerError::permanent("410"))))
+        .handler("mail", noting(&notes, 0))
+        .fallback(|_: OrderPlaced, _: Failure| std::future::pending::<Result<(), ListenerError>>());
+    let outbox = stage.outbox().handlers(handlers).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(60 * SECOND).await;
+
+    assert_eq!(notes.all(), ["mail order-1 1"]);
+    let row = stage.row("order-1").await;
+    assert_eq!(row.status, Ok(Status::Dead));
+    let error = "fallback of handler `billing`: the listener did not answer within 30s";
+    assert_eq!(row.last_error.as_deref(), Some(error));
 }
 
 /// D10, S5: each handler has the time of a delivery, and the lease is renewed in between.

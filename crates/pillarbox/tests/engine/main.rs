@@ -4,6 +4,7 @@
 
 mod ambient;
 mod announcing;
+mod codecs;
 mod configuration;
 mod dependencies;
 mod dispatching;

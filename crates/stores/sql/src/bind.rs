@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{LONGEST_LEASE, StoreError};
+use pillarbox::store::{LONGEST_LEASE, StoreError, cut_error};
 
 /// A thousand years. As long ago and as far ahead every database can still count.
 const LONGEST: i64 = 1_000 * 31_556_952 * 1_000_000;
@@ -10,6 +10,11 @@ const LONGEST: i64 = 1_000 * 31_556_952 * 1_000_000;
 /// Whole microseconds, as they are stored and bound; of longer durations, a thousand years.
 pub fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX).min(LONGEST)
+}
+
+/// An error as it is kept; none if nothing failed.
+pub fn kept(error: &str) -> Option<String> {
+    (!error.is_empty()).then(|| cut_error(error))
 }
 
 /// A number of rows, as it is bound.

@@ -6,7 +6,7 @@
 //!
 //! - [`Names`] puts a schema and a prefix before the names of tables.
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
-//! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`] and [`rows`] what is bound.
+//! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`], [`rows`] and [`kept`] what is bound.
 //! - [`KnownLocks`] remembers which rows others have locked.
 //! - [`Ears`] pass news on to every handle of a store.
 //! - [`census`] is put together from what statements find.
@@ -25,7 +25,7 @@ mod names;
 mod step;
 pub mod url;
 
-pub use bind::{check_lease, for_now, micros, refusal, rows};
+pub use bind::{check_lease, for_now, kept, micros, refusal, rows};
 pub use ears::{Ear, Ears};
 pub use events::{chunks, repeated_id};
 pub use locks::KnownLocks;

@@ -10,7 +10,7 @@ use pillarbox::store::{
     StoreError, Take, Token, cut_error,
 };
 use pillarbox_sql::members::incarnation;
-use pillarbox_sql::{check_lease, micros, refusal};
+use pillarbox_sql::{check_lease, kept, micros, refusal};
 use serde_json::{Map, Value, json};
 use sqlx::SqlStr;
 use sqlx::sqlite::SqliteConnection;
@@ -214,11 +214,6 @@ impl Sorted {
         }
         Ok(lost)
     }
-}
-
-/// An error as it is kept; none if nothing failed.
-fn kept(error: &str) -> Option<String> {
-    (!error.is_empty()).then(|| cut_error(error))
 }
 
 /// Refuses what only the owner of a partition may say, and an endless wait for anything but a key.

@@ -3,10 +3,10 @@
 use super::super::{Answer, Message};
 use super::Reader;
 use super::reads::safely;
-use crate::handler::given_up;
+use crate::handler::unseen;
 use crate::lanes::Step;
 use crate::poller::unfit;
-use crate::store::{Outcome, Settlement, StoreError, Taken};
+use crate::store::{Outcome, StoreError, Taken};
 
 /// An event that nobody has begun to deliver, and what becomes of it.
 type Refused = (Taken, Outcome);
@@ -31,8 +31,7 @@ impl Reader {
     }
 
     fn refused(&mut self, (taken, outcome): Refused) -> Vec<Step> {
-        let handlers = taken.handlers.as_deref().filter(|_| !outcome.comes_again()).and_then(given_up);
-        self.lanes.ended(Settlement { handlers, ..Settlement::of(&taken, outcome) })
+        self.lanes.ended(unseen(&taken, outcome))
     }
 
     /// Hands an event on; or says what becomes of one that cannot run.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox::store::{DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Token, cut_error};
-use pillarbox_sql::micros;
+use pillarbox_sql::{kept, micros};
 use serde_json::{Value, json};
 use sqlx::SqlStr;
 use sqlx::mysql::MySqlConnection;
@@ -146,11 +146,6 @@ impl Sorted {
         }
         Ok(true)
     }
-}
-
-/// An error as it is kept; none if nothing failed.
-fn kept(error: &str) -> Option<String> {
-    (!error.is_empty()).then(|| cut_error(error))
 }
 
 /// Applies settlements of one kind, and returns whether all of them did.

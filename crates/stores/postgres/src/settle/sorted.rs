@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pillarbox::store::{
     DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, Token, cut_error,
 };
-use pillarbox_sql::{micros, refusal};
+use pillarbox_sql::{kept, micros, refusal};
 use sqlx::SqlStr;
 use sqlx::postgres::PgConnection;
 
@@ -272,11 +272,6 @@ impl Change {
             Outcome::Done => Self { status: Some(Status::Done), ..Self::default() },
         }
     }
-}
-
-/// An error as it is kept; none if nothing failed.
-fn kept(error: &str) -> Option<String> {
-    (!error.is_empty()).then(|| cut_error(error))
 }
 
 fn count(count: u32) -> i32 {
