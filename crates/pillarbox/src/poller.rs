@@ -18,9 +18,7 @@ use crate::metrics::{Meter, add};
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{
-    Batch, EventStore, Lease, Outcome, Owner, StoreError, Take, Taken, Token, WakeUp,
-};
+use crate::store::{Batch, EventStore, Lease, Outcome, Owner, StoreError, Take, Taken, Token, WakeUp};
 
 /// How often leases are looked for that end implausibly late.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);

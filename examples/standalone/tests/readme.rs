@@ -31,8 +31,8 @@ fn program_of_the_readme_delivers_its_event() {
     let first = run_in(directory.path());
     let second = run_in(directory.path());
 
-    assert_eq!(first, "invoice for {\"id\":1}\n");
-    assert_eq!(second, "invoice for {\"id\":2}\n");
+    assert_eq!(first, "invoice for order 1\n");
+    assert_eq!(second, "invoice for order 2\n");
 }
 
 fn run_in(directory: &Path) -> String {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, InsertError, LONGEST_LEASE, Lease, Outcome, Settlement, Status, StoreError, TxStore,
+    Administration, DoneRows, EventStore, InsertError, LONGEST_LEASE, Lease, Outcome, Settlement, Status,
+    StoreError, TxStore,
 };
 use pillarbox::{Event, EventBuilder, Schedule, Timestamp};
 

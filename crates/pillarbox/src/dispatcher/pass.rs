@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::worker::CutOff;
 use super::{Dispatcher, Item, Stored, shown};
-use crate::{Delivery, ListenerError};
 use crate::handler::{Entry, Failure, HandlerSet, Progress, Trouble};
 use crate::listener::Verdict;
 use crate::registry::{Receiver, Target};
 use crate::runtime::BoxFuture;
 use crate::store::{Outcome, Settlement};
+use crate::{Delivery, ListenerError};
 
 /// A pass under way.
 struct Pass<'a> {

@@ -20,10 +20,18 @@ pub(crate) struct Remembered {
 
 #[derive(Default)]
 struct Events {
-    /// By number, with the id: after a failover a number may be another's.
-    by_number: HashMap<i64, (String, Succeeded)>,
-    /// Numbers in the order in which they came, among them such as are forgotten by now.
-    in_order: VecDeque<i64>,
+    by_number: HashMap<i64, Note>,
+    /// Numbers in the order in which they came, each with the count of its note, among them such as are forgotten by now.
+    in_order: VecDeque<(i64, u64)>,
+    /// How many notes there were.
+    notes: u64,
+}
+
+struct Note {
+    count: u64,
+    /// After a failover a number may be another's.
+    event_id: String,
+    succeeded: Succeeded,
 }
 
 impl Remembered {
@@ -34,11 +42,15 @@ impl Remembered {
         };
         let number = settlement.lease.seq;
         let mut events = self.lock();
-        events.by_number.insert(number, (settlement.event_id.clone(), succeeded));
-        events.in_order.push_back(number);
+        events.notes += 1;
+        let note = Note { count: events.notes, event_id: settlement.event_id.clone(), succeeded };
+        events.in_order.push_back((number, note.count));
+        events.by_number.insert(number, note);
         while events.by_number.len() > MOST || events.in_order.len() > 2 * MOST {
-            let Some(oldest) = events.in_order.pop_front() else { break };
-            events.by_number.remove(&oldest);
+            let Some((oldest, count)) = events.in_order.pop_front() else { break };
+            if events.by_number.get(&oldest).is_some_and(|note| note.count == count) {
+                events.by_number.remove(&oldest);
+            }
         }
         self.count.store(events.by_number.len(), Ordering::Relaxed);
     }
@@ -60,8 +72,8 @@ impl Remembered {
             return None;
         }
         let events = self.lock();
-        let (_, succeeded) = events.by_number.get(&number).filter(|(id, _)| id == event_id)?;
-        Some(succeeded.clone())
+        let note = events.by_number.get(&number).filter(|note| note.event_id == event_id)?;
+        Some(note.succeeded.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Events> {

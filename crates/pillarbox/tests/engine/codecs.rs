@@ -90,7 +90,9 @@ async fn bytes_that_cannot_be_decoded_are_dead_at_once() {
     let proto = write(&outbox, Event::builder("OrderShipped").bytes([0x0a, 0xff])).await;
     stage.quiet().await;
 
-    for (id, said) in [(packed, "the payload is no `OrderPlaced`: "), (proto, "the payload is no `OrderShipped`: ")] {
+    for (id, said) in
+        [(packed, "the payload is no `OrderPlaced`: "), (proto, "the payload is no `OrderShipped`: ")]
+    {
         let row = stage.row(&id).await;
         assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 1));
         let error = row.last_error.unwrap();

@@ -2,21 +2,18 @@
 
 #![expect(clippy::print_stdout, reason = "printing is all that this program's listener does")]
 
-use pillarbox::{Delivery, Event, EventError, IntoEvent, ListenerError, Outbox};
+use pillarbox::{Event, Handlers, ListenerError, Outbox};
 use pillarbox_sqlite::SqliteStore;
+use serde::{Deserialize, Serialize};
 
+#[derive(Serialize, Deserialize, Event)]
+#[event(type = "OrderPlaced")]
 struct OrderPlaced {
     id: i64,
 }
 
-impl IntoEvent for OrderPlaced {
-    fn into_event(self) -> Result<Event, EventError> {
-        Event::of_json("OrderPlaced", format!(r#"{{"id":{}}}"#, self.id))
-    }
-}
-
-async fn invoice(order: Delivery) -> Result<(), ListenerError> {
-    println!("invoice for {}", order.payload().as_json().unwrap_or("?"));
+async fn invoice(order: OrderPlaced) -> Result<(), ListenerError> {
+    println!("invoice for order {}", order.id);
     Ok(())
 }
 
@@ -24,7 +21,7 @@ async fn invoice(order: Delivery) -> Result<(), ListenerError> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = SqliteStore::connect("orders.db").await?;
     store.migrate().await?;
-    let outbox = Outbox::builder(store).on("OrderPlaced", invoice).start()?;
+    let outbox = Outbox::builder(store).handlers(Handlers::new().on("invoice", invoice)).start()?;
 
     let mut tx = outbox.begin().await?;
     sqlx::query("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY)").execute(&mut *tx).await?;
