@@ -36,6 +36,8 @@ const STATEMENTS: &[Statement] = statements! {
     "take/read_back": [BY_ID],
     "settle/done": [BY_NUMBER],
     "settle/delete": [BY_NUMBER],
+    "settle/done_each": [BY_NUMBER],
+    "settle/delete_each": [BY_NUMBER],
     "settle/retry": [BY_NUMBER],
     "settle/aside": [BY_NUMBER],
     "settle/dead": [BY_NUMBER],
