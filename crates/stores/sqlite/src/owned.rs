@@ -41,18 +41,8 @@ impl SqliteStore {
     ) -> Result<Vec<Fetched>, StoreError> {
         let asked = Asked::of(visits, limit);
         let fetch = asked.fresh(&self.inner.statements.fetch);
-        let unplaced = sqlx::query(self.inner.statements.unplaced.clone()).bind(1);
-        let (mut rows, is_unplaced) = self
-            .read_hot(move |connection| {
-                Box::pin(async move {
-                    let rows = fetch.fetch_all(&mut *connection).await?;
-                    // It finds nothing while a row has no partition.
-                    let is_unplaced = rows.is_empty() && unplaced.fetch_optional(connection).await?.is_some();
-                    Ok((rows, is_unplaced))
-                })
-            })
-            .await?;
-        if is_unplaced {
+        let mut rows = self.read_rows(fetch).await?;
+        if is_unplaced(&rows).map_err(|error| Fault::of(&self.inner.path).store(error))? {
             rows = self.adopt_and_fetch(&asked).await?;
         }
         self.decode_in_order(&rows, visits)
@@ -164,6 +154,14 @@ impl SqliteStore {
         // They come partition by partition.
         fetched.sort_by_key(|fetched| fetched.taken.lease.seq);
         Ok(fetched)
+    }
+}
+
+/// Whether a fetch has found nothing but that a row has no partition.
+fn is_unplaced(rows: &[SqliteRow]) -> Result<bool, sqlx::Error> {
+    match rows {
+        [row] => Ok(row.try_get::<Option<i64>, _>("seq")?.is_none()),
+        _ => Ok(false),
     }
 }
 

@@ -1,4 +1,5 @@
--- Nothing, if a row has no partition yet: it may come before one of its key that is read here.
+-- One row of NULL alone, if a row has no partition yet: it may come before one of its key that is read here. In one
+-- statement, for between two another process could give it its partition, and nothing would be taken for all there is.
 SELECT
     outbox_event.seq,
     outbox_event.event_id,
@@ -37,4 +38,32 @@ WHERE outbox_event.seq IN (
         FROM outbox_event AS unplaced INDEXED BY outbox_event_unplaced
         WHERE coalesce(unplaced.event_partition, -1) NOT BETWEEN 0 AND 255
             AND unplaced.status <> 1
-    );
+    )
+UNION ALL
+SELECT
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL
+WHERE EXISTS (
+    SELECT 1
+    FROM outbox_event AS unplaced INDEXED BY outbox_event_unplaced
+    WHERE coalesce(unplaced.event_partition, -1) NOT BETWEEN 0 AND 255
+        AND unplaced.status <> 1
+);

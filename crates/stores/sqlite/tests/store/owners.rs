@@ -70,6 +70,33 @@ async fn owner_in_another_store_is_fenced_off() {
     assert_eq!(settle(&elsewhere, &current.taken, Outcome::Done).await, [0; 0]);
 }
 
+/// O1: while another process gives rows their partitions, a fetch that comes back short has still seen everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adoption_elsewhere_hides_nothing() {
+    let orders = Orders::new();
+    let (here, elsewhere) = (orders.store().await, orders.store().await);
+    let (_, visit) = owner_of(&here, "order-17").await;
+    let nothing = Visit { partition: visit.partition.wrapping_add(1), ..visit.clone() };
+    let by_hand = "INSERT INTO outbox_event (event_id, event_type, payload) VALUES (lower(hex(randomblob(8))), 'OrderPlaced', '{}')";
+    let mut connection = orders.connection().await;
+
+    for round in 0..300 {
+        write(&here, &[order_placed("order-17")]).await;
+        sqlx::query(by_hand).execute(&mut connection).await.unwrap();
+        let (visit, adopter, nothing) = (visit.clone(), elsewhere.clone(), nothing.clone());
+        let adopting = tokio::spawn(async move { adopter.fetch(&[nothing], 10).await.unwrap() });
+        let fetched = here.fetch(&[visit], 10).await.unwrap();
+        adopting.await.unwrap();
+
+        let placed: Vec<&Fetched> =
+            fetched.iter().filter(|of| of.key.as_deref() == Some("order-17")).collect();
+        assert_eq!(placed.len(), 1, "round {round}");
+        for fetched in &fetched {
+            assert_eq!(settle(&here, &fetched.taken, Outcome::Done).await, [0; 0]);
+        }
+    }
+}
+
 /// O1, O3: a row that was written by hand is read before a later event of its key.
 #[tokio::test]
 async fn row_without_a_partition_keeps_its_place() {

@@ -86,7 +86,8 @@ const OF_OWNERSHIP: &[Statement] = statements! {
     "owned/fetch": [
         UNPLACED,
         BY_NUMBER,
-        "SEARCH fresh USING INDEX outbox_event_fresh (event_partition=? AND rowid>?)"
+        "SEARCH fresh USING INDEX outbox_event_fresh (event_partition=? AND rowid>?)",
+        "SCAN unplaced EXISTS USING INDEX outbox_event_unplaced"
     ],
     "owned/below": [BY_NUMBER, "SEARCH fresh USING INDEX outbox_event_fresh (event_partition=? AND rowid<?)"],
     "owned/next_due": [
