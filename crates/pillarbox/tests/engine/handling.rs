@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::stage::{HOUR, Notes, SECOND, Stage, write};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct OrderPlaced {
-    order: String,
+pub(crate) struct OrderPlaced {
+    pub(crate) order: String,
 }
 
 impl DomainEvent for OrderPlaced {
@@ -27,12 +27,12 @@ impl DomainEvent for OrderPlaced {
     }
 }
 
-fn placed(order: &str) -> OrderPlaced {
+pub(crate) fn placed(order: &str) -> OrderPlaced {
     OrderPlaced { order: order.to_owned() }
 }
 
 /// A handler that notes its id, the order and the attempt, and fails as often as it is told.
-fn noting(
+pub(crate) fn noting(
     notes: &Notes,
     failures: u32,
 ) -> impl Fn(OrderPlaced, Delivery) -> std::future::Ready<Result<(), ListenerError>> + use<> {
@@ -46,7 +46,9 @@ fn noting(
 }
 
 /// The same for any event.
-fn noting_any(notes: &Notes) -> impl Fn(Delivery) -> std::future::Ready<Result<(), ListenerError>> + use<> {
+pub(crate) fn noting_any(
+    notes: &Notes,
+) -> impl Fn(Delivery) -> std::future::Ready<Result<(), ListenerError>> + use<> {
     let notes = notes.clone();
     move |delivery| {
         let handler = delivery.handler_id().expect("a handler has an id");
@@ -55,7 +57,7 @@ fn noting_any(notes: &Notes) -> impl Fn(Delivery) -> std::future::Ready<Result<(
     }
 }
 
-fn each_second() -> Retry {
+pub(crate) fn each_second() -> Retry {
     Retry::fixed(SECOND).max_attempts(3)
 }
 
@@ -166,61 +168,6 @@ async fn each_handler_has_its_own_policy() {
     });
     assert_eq!(waited, [vec![7, 7], vec![3], vec![2, 2, 2]]);
     assert_eq!(stage.status("order-1").await, Status::Dead);
-}
-
-/// L4, T3: the fallback has the last word when retries are exhausted, and the event is done.
-#[tokio::test(start_paused = true)]
-async fn fallback_runs_when_retries_are_exhausted() {
-    let (stage, notes, failures) = (Stage::set(), Notes::<String>::new(), Notes::<String>::new());
-    let noted = failures.clone();
-    let handlers = Handlers::new()
-        .handler("billing", noting(&notes, 9))
-        .handler("mail", noting(&notes, 0))
-        .fallback(move |event: OrderPlaced, failure: Failure| {
-            let context = failure.context().get("region").unwrap_or_default().to_owned();
-            noted.note(format!(
-                "{} {} {} {} {:?} {context} {}",
-                failure.handler_id().unwrap_or_default(),
-                event.order,
-                failure.failures(),
-                failure.error(),
-                failure.key(),
-                failure.created_at(),
-            ));
-            std::future::ready(Ok::<(), ListenerError>(()))
-        });
-    let outbox = stage.outbox().handlers(handlers).retry(each_second()).start().unwrap();
-
-    write(&outbox, placed("order-1")).await;
-    stage.pass(HOUR).await;
-
-    let created_at = stage.row("order-1").await.created_at;
-    assert_eq!(failures.all(), [format!(r#"billing order-1 3 503 Some("order-1") eu {created_at}"#)]);
-    assert_eq!(notes.len(), 4);
-    assert_eq!(stage.status("order-1").await, Status::Done);
-}
-
-/// L4: it runs at once for an error that no retry can cure; if it fails itself, the event is dead.
-#[tokio::test(start_paused = true)]
-async fn failed_fallback_leaves_the_event_dead() {
-    let (stage, notes) = (Stage::set(), Notes::<String>::new());
-    let noted = notes.clone();
-    let handlers = Handlers::new()
-        .on("billing", |_: OrderPlaced| std::future::ready(Err::<(), _>(ListenerError::permanent("410"))))
-        .fallback(move |_: OrderPlaced, failure: Failure| {
-            noted.note(format!("{}", failure.failures()));
-            std::future::ready(Err::<(), _>(ListenerError::new("the queue of the dead is full")))
-        });
-    let outbox = stage.outbox().handlers(handlers).start().unwrap();
-
-    write(&outbox, placed("order-1")).await;
-    stage.pass(HOUR).await;
-
-    assert_eq!(notes.all(), ["1"]);
-    let row = stage.row("order-1").await;
-    assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 1));
-    let error = "fallback of handler `billing`: the queue of the dead is full";
-    assert_eq!(row.last_error.as_deref(), Some(error));
 }
 
 /// X3: a payload that cannot be decoded is dead at the first attempt, with what and where; generic handlers get it, the
@@ -379,73 +326,6 @@ async fn closing_keeps_who_is_done() {
     outbox.close().await;
 }
 
-/// L4, D8: closing behind one that was given up is no replay: neither it nor its fallback runs again.
-#[tokio::test(start_paused = true)]
-async fn closing_revives_nobody() {
-    let (stage, notes) = (Stage::set(), Notes::<String>::new());
-    let start = |hangs: bool| {
-        let (billing, fallback, mail) = (notes.clone(), notes.clone(), notes.clone());
-        let handlers = Handlers::new()
-            .on("billing", move |_: OrderPlaced| {
-                billing.note("billing");
-                std::future::ready(Err::<(), _>(ListenerError::permanent("410")))
-            })
-            .on("mail", move |_: OrderPlaced| {
-                let mail = mail.clone();
-                async move {
-                    if hangs {
-                        std::future::pending::<()>().await;
-                    }
-                    mail.note("mail");
-                    Ok::<(), ListenerError>(())
-                }
-            })
-            .fallback(move |_: OrderPlaced, _: Failure| {
-                fallback.note("fallback");
-                std::future::ready(Err::<(), _>(ListenerError::new("full")))
-            });
-        stage.outbox().handlers(handlers).drain_timeout(SECOND).start().unwrap()
-    };
-    let outbox = start(true);
-    write(&outbox, placed("order-1")).await;
-    stage.quiet().await;
-    outbox.close().await;
-    let row = stage.row("order-1").await;
-    assert_eq!((row.status, row.attempts), (Ok(Status::Retry), 1), "one has failed");
-
-    let outbox = start(false);
-    stage.pass(60 * SECOND).await;
-
-    assert_eq!(notes.all(), ["billing", "fallback", "mail"]);
-    let row = stage.row("order-1").await;
-    assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 1));
-    assert_eq!(row.last_error.as_deref(), Some("fallback of handler `billing`: full"));
-    outbox.close().await;
-}
-
-/// L4, D6: an interceptor's error that exhausts the retries of a handler has its fallback called, too.
-#[tokio::test(start_paused = true)]
-async fn fallback_runs_for_an_interceptors_error() {
-    let (stage, notes) = (Stage::set(), Notes::<String>::new());
-    let noted = notes.clone();
-    let handlers = Handlers::new()
-        .handler("billing", noting(&notes, 0))
-        .handler("mail", noting(&notes, 0))
-        .fallback(move |_: OrderPlaced, failure: Failure| {
-            noted.note(format!("{} {}", failure.handler_id().unwrap_or_default(), failure.error()));
-            std::future::ready(Ok::<(), ListenerError>(()))
-        });
-    let hook = before(|_: Delivery| std::future::ready(Err::<(), _>(ListenerError::new("no budget"))));
-    let retry = Retry::fixed(SECOND).max_attempts(2);
-    let outbox = stage.outbox().handlers(handlers).retry(retry).interceptor(hook).start().unwrap();
-
-    write(&outbox, placed("order-1")).await;
-    stage.pass(60 * SECOND).await;
-
-    assert_eq!(notes.all(), ["billing no budget", "mail no budget"]);
-    assert_eq!(stage.status("order-1").await, Status::Done);
-}
-
 /// D6: the hooks after run for passes in which something ran, with the error of the event if it has one.
 #[tokio::test(start_paused = true)]
 async fn hooks_after_follow_what_ran() {
@@ -469,60 +349,6 @@ async fn hooks_after_follow_what_ran() {
     write(&outbox, placed("order-2")).await;
     stage.quiet().await;
     assert_eq!(seen.all(), [""]);
-}
-
-/// L4, S5: a slow fallback has the time of a delivery, under a lease that lasts for it.
-#[tokio::test(start_paused = true)]
-async fn slow_fallback_keeps_its_lease() {
-    let (stage, notes) = (Stage::set(), Notes::<String>::new());
-    let (clock, again) = (stage.runtime.clock.clone(), stage.runtime.clock.clone());
-    let noted = notes.clone();
-    let handlers = Handlers::new()
-        .on("billing", move |_: OrderPlaced| {
-            let clock = clock.clone();
-            async move {
-                clock.sleep(29 * SECOND).await;
-                Err::<(), _>(ListenerError::permanent("410"))
-            }
-        })
-        .fallback(move |_: OrderPlaced, _: Failure| {
-            let (clock, noted) = (again.clone(), noted.clone());
-            async move {
-                clock.sleep(29 * SECOND).await;
-                noted.note("fallback");
-                Ok::<(), ListenerError>(())
-            }
-        });
-    let outbox = stage.outbox().handlers(handlers).start().unwrap();
-    let other = Handlers::new().on_any("other", noting_any(&notes));
-    let another = stage.outbox().handlers(other).poll_every(SECOND).start().unwrap();
-
-    write(&outbox, placed("order-1")).await;
-    stage.pass(HOUR).await;
-
-    assert_eq!(notes.all(), ["fallback"]);
-    assert_eq!(stage.status("order-1").await, Status::Done);
-    assert_eq!(outbox.counts().lost_leases + another.counts().lost_leases, 0);
-}
-
-/// L4: a fallback that hangs or panics leaves its handler dead, and nobody waits for it for longer than a delivery.
-#[tokio::test(start_paused = true)]
-async fn hanging_fallback_is_given_up() {
-    let (stage, notes) = (Stage::set(), Notes::<String>::new());
-    let handlers = Handlers::new()
-        .on("billing", |_: OrderPlaced| std::future::ready(Err::<(), _>(ListenerError::permanent("410"))))
-        .handler("mail", noting(&notes, 0))
-        .fallback(|_: OrderPlaced, _: Failure| std::future::pending::<Result<(), ListenerError>>());
-    let outbox = stage.outbox().handlers(handlers).start().unwrap();
-
-    write(&outbox, placed("order-1")).await;
-    stage.pass(60 * SECOND).await;
-
-    assert_eq!(notes.all(), ["mail order-1 1"]);
-    let row = stage.row("order-1").await;
-    assert_eq!(row.status, Ok(Status::Dead));
-    let error = "fallback of handler `billing`: the listener did not answer within 30s";
-    assert_eq!(row.last_error.as_deref(), Some(error));
 }
 
 /// D10, S5: each handler has the time of a delivery, and the lease is renewed in between.
@@ -557,39 +383,6 @@ async fn slow_handlers_share_no_time() {
 }
 
 /// L4, D11: who has succeeded runs no more while the process lives, though that could not be recorded, and neither does
-/// its fallback.
-#[tokio::test(start_paused = true)]
-async fn unrecorded_success_is_remembered() {
-    let (stage, notes) = (Stage::set(), Notes::<String>::new());
-    let (builder, faults) = stage.faulty();
-    let (billing, fallback) = (notes.clone(), notes.clone());
-    let handlers = Handlers::new()
-        .on("billing", move |_: OrderPlaced| {
-            billing.note("billing");
-            let is_first = billing.len() == 1;
-            std::future::ready(if is_first { Ok(()) } else { Err(ListenerError::permanent("paid already")) })
-        })
-        .fallback(move |_: OrderPlaced, _: Failure| {
-            fallback.note("fallback");
-            std::future::ready(Ok::<(), ListenerError>(()))
-        });
-    let outbox = builder.handlers(handlers).start().unwrap();
-    let seq = {
-        let id = write(&outbox, Event::of(&placed("order-0")).deliver_after(HOUR)).await;
-        stage.row(&id).await.seq
-    };
-    faults.poisoned.store(seq + 1, std::sync::atomic::Ordering::Relaxed);
-
-    write(&outbox, placed("order-1")).await;
-    stage.pass(60 * SECOND).await;
-    assert_eq!(stage.status("order-1").await, Status::New, "it could not be recorded");
-    faults.poisoned.store(0, std::sync::atomic::Ordering::Relaxed);
-    stage.pass(20 * 60 * SECOND).await;
-
-    assert_eq!(notes.all(), ["billing"]);
-    assert_eq!(stage.status("order-1").await, Status::Done);
-}
-
 /// O1, L3: where order is kept, a key waits while one handler of its event is owed.
 #[tokio::test(start_paused = true)]
 async fn key_waits_while_a_handler_is_owed() {

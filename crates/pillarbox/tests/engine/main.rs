@@ -9,6 +9,7 @@ mod configuration;
 mod dependencies;
 mod dispatching;
 mod failing_over;
+mod falling_back;
 mod faults;
 mod handling;
 mod hinting;
