@@ -213,6 +213,12 @@ mod mutants {
         assert!(caught_among_owners(Mutant::DelayByTheClock).contains("overtakes"));
     }
 
+    /// O1
+    #[test]
+    fn read_on_past_the_horizon_is_caught() {
+        assert!(caught_among_owners(Mutant::ReadOnPastTheHorizon).contains("overtakes"));
+    }
+
     /// O6
     #[test]
     fn park_forgotten_on_restart_is_caught() {

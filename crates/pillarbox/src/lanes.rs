@@ -24,7 +24,7 @@ use self::share::Share;
 use crate::PARTITIONS;
 use crate::metrics::Keys;
 use crate::mutant::mutant;
-use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Settlement, Taken, Token};
+use crate::store::{Blocked, Fetched, Floor, Holding, Lease, Numbers, Settlement, Taken, Token};
 
 /// What is next.
 #[derive(Clone, Debug)]
@@ -152,6 +152,16 @@ impl Lanes {
         self.share.change(partition, Owned::relieve);
     }
 
+    /// Whether the last read of a partition went on from the one before, so that it has to be read from its floor again.
+    pub(crate) fn reads_on(&self, partition: u8) -> bool {
+        self.share.get(partition).is_some_and(Owned::reads_on)
+    }
+
+    /// Lets every partition be read from its floor again, whatever has a number already.
+    pub(crate) fn look_back(&mut self) {
+        self.share.look_back();
+    }
+
     /// How far a partition has come, for the next heartbeat.
     pub(crate) fn floor(&self, partition: u8) -> Option<Floor> {
         self.share.get(partition).map(|owned| Floor { partition, epoch: owned.epoch, floor: owned.floor })
@@ -171,12 +181,12 @@ impl Lanes {
         events.saturating_sub(without_outcome).min((events + unrecorded).saturating_sub(in_all))
     }
 
-    /// Begins to [fetch](crate::store::Ownership::fetch) fresh events, where `closed` is the closed number as it is
-    /// known now. The room is divided among the partitions; if it does not suffice, those at the end are left out.
+    /// Begins to [fetch](crate::store::Ownership::fetch) fresh events, where `numbers` are those that are known now. The
+    /// room is divided among the partitions; if it does not suffice, those at the end are left out.
     ///
     /// `None` if none of the partitions can be read now: there is no room, they are drained or being read.
-    pub(crate) fn fresh(&mut self, partitions: &[u8], closed: i64) -> Option<Read> {
-        self.read_each(partitions, Kind::Fresh { closed })
+    pub(crate) fn fresh(&mut self, partitions: &[u8], numbers: Numbers) -> Option<Read> {
+        self.read_each(partitions, Kind::Fresh { numbers })
     }
 
     /// Begins to look for fresh events [below](crate::store::Ownership::below) the floors; as [`fresh`](Self::fresh).
@@ -252,7 +262,7 @@ impl Lanes {
         let mut steps = Vec::new();
         self.promised.remove(&read.number);
         for visit in &read.visits {
-            self.reading(visit.partition, &read, |owned| owned.end_read(&read.kind, &mut steps));
+            self.reading(visit.partition, &read, |owned| owned.fail(&read.kind, &mut steps));
         }
         self.run_suspect(steps)
     }

@@ -72,12 +72,14 @@ pub enum Mutant {
     ParkForgottenOnRestart,
     /// The memory store takes an event for delayed when its clock has gone back.
     DelayByTheClock,
+    /// What is fresh is read on from the highest number that was given, and what was committed late is looked for later.
+    ReadOnPastTheHorizon,
 }
 
 #[cfg(pillarbox_mutant)]
 impl Mutant {
     /// Those that only show where partitions are owned.
-    pub const OF_OWNERSHIP: [Self; 16] = [
+    pub const OF_OWNERSHIP: [Self; 17] = [
         Self::HandOverWithoutDrain,
         Self::NoEpochCheck,
         Self::NoIdCheck,
@@ -94,6 +96,7 @@ impl Mutant {
         Self::PoisonTakesNeighboursAlong,
         Self::ParkForgottenOnRestart,
         Self::DelayByTheClock,
+        Self::ReadOnPastTheHorizon,
     ];
 
     /// Those that only show where rows are claimed.

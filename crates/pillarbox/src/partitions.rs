@@ -20,7 +20,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::lanes::Read;
 use crate::shutdown::Shutdown;
-use crate::store::{Blocked, Due, Fetched, Floor, Holding, Lease, Settlement, StoreError, Taken, WakeUp};
+use crate::store::{
+    Blocked, Due, Fetched, Floor, Holding, Lease, Numbers, Settlement, StoreError, Taken, WakeUp,
+};
 
 /// What the reader is told.
 pub(crate) enum Message {
@@ -60,7 +62,7 @@ pub(crate) enum Report {
 
 /// What the database has answered to the reader.
 pub(crate) enum Answer {
-    Closed(Result<i64, StoreError>),
+    Numbers(Result<Numbers, StoreError>),
     Blocked(Vec<Holding>, Result<Vec<Blocked>, StoreError>),
     Fresh(Read, Result<Vec<Fetched>, StoreError>),
     /// With the time that it took.

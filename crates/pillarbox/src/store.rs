@@ -21,7 +21,7 @@ pub use admin::{Administration, Page, Purge, Purged, Selection, Stats, Status, S
 pub use census::{Census, Registration, Tenancy};
 pub use error::{CommitError, InsertError, StoreError};
 pub use ownership::{
-    Blocked, DELAYED, Due, Epoch, Fetched, Floor, Holding, Instance, Member, Mode, Ownership, Pulse,
+    Blocked, DELAYED, Due, Epoch, Fetched, Floor, Holding, Instance, Member, Mode, Numbers, Ownership, Pulse,
     REPLAYED, Visit,
 };
 pub use tx::{Birth, TxStore};

@@ -31,7 +31,7 @@ pub trait OwnershipHarness: StoreHarness<Store: Ownership> {
 
     /// The closed number when all that is open has had its time; the one of the store, unless that goes by a clock.
     fn closed_in_time(&self) -> impl Future<Output = i64> + Send {
-        async { self.store().closed().await.expect("the store tells its closed number") }
+        async { self.store().numbers().await.expect("the store tells its numbers").closed }
     }
 }
 

@@ -164,7 +164,7 @@ pub async fn late_commit_is_found<H: OwnershipHarness>(harness: &H) {
     }
     let mut closed = 0;
     for _ in 0..5 {
-        closed = harness.store().closed().await.unwrap();
+        closed = harness.store().numbers().await.unwrap().closed;
     }
 
     harness.commit(open).await;
@@ -190,6 +190,18 @@ pub async fn closed_number_rises<H: OwnershipHarness>(harness: &H) {
         }
     }
     panic!("the closed number does not reach {}", seq(&fetched));
+}
+
+/// O1: what is inserted after the store was asked is numbered later than what was given then.
+pub async fn given_number_is_behind_what_is_inserted_later<H: OwnershipHarness>(harness: &H) {
+    let (_, held) = owner_of(harness, "order-17").await;
+    let earlier = place(harness, &held, "order-17").await;
+
+    let given = harness.store().numbers().await.unwrap().given;
+    write(harness, &[order_placed("order-17")]).await;
+
+    let later = harness.store().fetch(&[visit_without(&held, &[earlier])], 100).await.unwrap();
+    assert!(given < seq(&later[0]), "{given} was given, and {} is inserted now", seq(&later[0]));
 }
 
 /// O1: fresh events that a floor has passed are found by looking below it, and no others.

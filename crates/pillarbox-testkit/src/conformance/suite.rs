@@ -249,6 +249,7 @@ macro_rules! ownership_list {
                 undecodable_event_is_read_with_its_key
                 late_commit_is_found
                 closed_number_rises
+                given_number_is_behind_what_is_inserted_later
                 events_below_the_floor_are_found
                 rows_without_a_partition_are_adopted
                 events_without_a_key_are_spread

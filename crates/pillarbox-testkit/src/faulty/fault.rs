@@ -43,8 +43,8 @@ pub enum Call {
     Release,
     /// [`Ownership::leave`](pillarbox::store::Ownership::leave).
     Leave,
-    /// [`Ownership::closed`](pillarbox::store::Ownership::closed).
-    Closed,
+    /// [`Ownership::numbers`](pillarbox::store::Ownership::numbers).
+    Numbers,
     /// [`Ownership::fetch`](pillarbox::store::Ownership::fetch).
     Fetch,
     /// [`Ownership::below`](pillarbox::store::Ownership::below).

@@ -2,7 +2,8 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Numbers, Owner, Ownership, Pulse, StoreError, Taken,
+    Visit,
 };
 
 use super::{Call, Effect, Faults, FaultyStore};
@@ -71,8 +72,8 @@ impl<S: Ownership> Ownership for FaultyStore<S> {
         Box::pin(self.own(Call::Leave, self.inner.leave(owner), |_, _| {}))
     }
 
-    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
-        Box::pin(self.own(Call::Closed, self.inner.closed(), |_, _| {}))
+    fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>> {
+        Box::pin(self.own(Call::Numbers, self.inner.numbers(), |_, _| {}))
     }
 
     fn fetch<'a>(

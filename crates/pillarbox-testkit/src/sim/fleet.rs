@@ -275,7 +275,7 @@ impl Fleet {
     /// meanwhile, of an event that its key does not hold: what a dead one remembers rises no more.
     async fn check_floors(&self) -> bool {
         let highest = at_once(self.world.db.highest()).unwrap_or_default();
-        if at_once(self.world.db.closed()).unwrap_or_default() < highest {
+        if at_once(self.world.db.numbers()).unwrap_or_default().closed < highest {
             return true;
         }
         let begun = self.world.clock.now();

@@ -23,6 +23,7 @@ enum Act {
     Parked,
     Below,
     Relieve(u8),
+    LookBack,
     /// The statement of a read under way sees the table now.
     Look(usize),
     Answer(usize),
@@ -62,6 +63,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => Just(Act::Parked),
         1 => Just(Act::Below),
         4 => (0..2u8).prop_map(Act::Relieve),
+        2 => Just(Act::LookBack),
         10 => any().prop_map(Act::Look),
         40 => any().prop_map(Act::Answer),
         2 => any().prop_map(Act::Fail),
@@ -91,6 +93,7 @@ impl World {
             Act::Parked => self.parked(),
             Act::Below => self.below(),
             Act::Relieve(partition) => self.relieve(partition),
+            Act::LookBack => self.look_back(),
             Act::Look(which) => self.look(which),
             Act::Answer(which) => self.answer(which),
             Act::Fail(which) => self.fail(which),

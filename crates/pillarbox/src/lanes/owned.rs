@@ -1,10 +1,12 @@
 //! One owned partition: its events in flight, its keys, and how far it has been read.
 
 mod answer;
+mod horizon;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use self::horizon::Horizon;
 use super::flight::{Flight, Flights, Origin, Stage};
 use super::lane::{Gate, Lane};
 use super::read::Kind;
@@ -19,8 +21,9 @@ pub(super) struct Owned {
     partition: u8,
     pub(super) epoch: Epoch,
     pub(super) floor: i64,
-    /// Every fresh event up to this is in flight, and none can appear: the next read goes on from here.
+    /// Every fresh event up to this is in flight, and none can appear: nothing is read from before.
     passed: i64,
+    horizon: Horizon,
     is_draining: bool,
     /// The read that is under way: at most one is.
     pub(super) reading: Option<u64>,
@@ -60,6 +63,7 @@ impl Owned {
             epoch: holding.epoch,
             floor: holding.floor,
             passed: holding.floor,
+            horizon: Horizon::default(),
             is_draining: false,
             reading: None,
             rules,
@@ -133,6 +137,16 @@ impl Owned {
         self.is_relieved = self.crowd.take().is_some();
     }
 
+    /// Whether the last read of what is fresh went on from the one before.
+    pub(super) fn reads_on(&self) -> bool {
+        self.horizon.goes_on()
+    }
+
+    /// Reads from what is passed the next time.
+    pub(super) fn look_back(&mut self) {
+        self.horizon.look_back();
+    }
+
     /// How many more events a read should bring at most: none before half of a crowd has run.
     pub(super) fn room(&self) -> usize {
         let most = self.rules.limits.of_key;
@@ -148,7 +162,10 @@ impl Owned {
         if matches!(kind, Kind::Fresh { .. }) {
             self.let_go = None;
         }
-        let floor = if matches!(kind, Kind::Fresh { .. }) { self.passed } else { self.floor };
+        let floor = match kind {
+            Kind::Fresh { numbers } => self.horizon.begin(self.passed, *numbers),
+            Kind::Below | Kind::Due | Kind::Key { .. } | Kind::Parked { .. } => self.floor,
+        };
         let is_asked = |seq: i64, flight: &Flight| match kind {
             Kind::Fresh { .. } => flight.origin == Origin::Fresh && seq > floor,
             Kind::Below => flight.origin == Origin::Fresh && seq <= floor,
@@ -373,6 +390,7 @@ impl Owned {
         self.let_go = Some(self.let_go.map_or(seq, |lowest| lowest.min(seq)));
         self.seen = self.seen.min(seq - 1);
         self.passed = self.passed.min(seq - 1);
+        self.horizon.fall(seq - 1);
     }
 
     /// What a read under way brings of this key must not be used.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::Visit;
+use crate::store::{Numbers, Visit};
 
 /// A read that is under way.
 ///
@@ -20,8 +20,8 @@ pub(crate) struct Read {
 /// What is read.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// Fresh events, where `closed` was the closed number before.
-    Fresh { closed: i64 },
+    /// Fresh events, where these numbers were known before.
+    Fresh { numbers: Numbers },
     /// Fresh events that should not be there.
     Below,
     /// Events whose time has come.

@@ -65,6 +65,11 @@ impl Share {
         Some(changed)
     }
 
+    /// Lets each be read from its floor again, which changes nothing that all have together.
+    pub(super) fn look_back(&mut self) {
+        self.owned.values_mut().for_each(Owned::look_back);
+    }
+
     /// The first partition with keys to be read of which something comes, and what that is.
     pub(super) fn find_key<T>(&mut self, mut find: impl FnMut(&mut Owned) -> Option<T>) -> Option<(u8, T)> {
         let with_keys: Vec<u8> = self.with_keys.iter().copied().collect();

@@ -6,7 +6,7 @@ mod partitions;
 use std::time::Duration;
 
 use super::*;
-use crate::store::{Epoch, Outcome};
+use crate::store::{Epoch, Numbers, Outcome};
 use crate::{Event, Timestamp};
 
 const PARTITION: u8 = 7;
@@ -78,6 +78,11 @@ fn told(steps: Vec<Step>) -> Vec<String> {
     steps.into_iter().map(tell).collect()
 }
 
+/// All numbers up to this one are given and closed.
+fn closed(number: i64) -> Numbers {
+    Numbers { closed: number, given: number }
+}
+
 /// Lanes with one partition, and an owner's routine in short.
 struct Rig(Lanes);
 
@@ -93,7 +98,7 @@ impl Rig {
     }
 
     fn fetch(&mut self, events: Vec<Fetched>) -> Vec<String> {
-        let read = self.0.fresh(&[PARTITION], i64::MAX).unwrap();
+        let read = self.0.fresh(&[PARTITION], closed(i64::MAX)).unwrap();
         told(self.0.answer(read, events))
     }
 
@@ -189,7 +194,7 @@ fn failure_sets_its_followers_aside() {
 #[test]
 fn followers_say_which_key_they_wait_for() {
     let mut rig = Rig::blocked_by(Order::Release, 1, "order-17");
-    let read = rig.0.fresh(&[PARTITION], 2).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(2)).unwrap();
 
     let steps = rig.0.answer(read, vec![of(2, "order-17")]);
 
@@ -275,7 +280,7 @@ fn released_event_comes_again_in_order() {
     let mut rig = Rig::new(Order::Release);
     rig.fetch(vec![of(1, "order-17"), of(2, "order-17")]);
     assert_eq!(rig.end(1, Outcome::Released), ["released 1"]);
-    let read = rig.0.fresh(&[PARTITION], 9).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(9)).unwrap();
     assert!(passes(&read, 1) && passes(&read, 2));
 
     assert_eq!(rig.record([1]), [""; 0]);
@@ -294,11 +299,11 @@ fn hot_key_is_read_on_as_it_runs() {
 
     assert_eq!(rig.fetch((1..=9).map(|seq| of(seq, "order-17")).collect()), ["run 1"]);
     assert!(rig.0.is_crowded(PARTITION));
-    assert!(rig.0.fresh(&[PARTITION], 100).is_none(), "there is no room for the next of the key");
+    assert!(rig.0.fresh(&[PARTITION], closed(100)).is_none(), "there is no room for the next of the key");
 
     rig.end(1, Outcome::Done);
     assert_eq!(rig.end(2, Outcome::Done), ["done 2", "run 3"]);
-    let read = rig.0.fresh(&[PARTITION], 100).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(100)).unwrap();
     assert_eq!((read.limit(), passes(&read, 5), passes(&read, 6)), (2, true, false));
     rig.0.answer(read, vec![of(6, "order-17"), of(7, "order-17")]);
     assert!(rig.0.is_crowded(PARTITION), "more may follow");
@@ -338,15 +343,15 @@ fn room_is_divided_among_the_partitions() {
         lanes.take_over(&Holding { partition, ..holding() }, &[]);
     }
 
-    let read = lanes.fresh(&[2, 0, 2, 9], 100).unwrap();
+    let read = lanes.fresh(&[2, 0, 2, 9], closed(100)).unwrap();
     assert_eq!(read.visits().iter().map(|visit| visit.partition).collect::<Vec<_>>(), [2, 0]);
     assert_eq!(read.limit(), 2);
     let token = Token::of_partition(2, EPOCH);
     lanes.answer(read, (1..=4).map(|seq| fetched(token, seq, None)).collect());
 
-    let read = lanes.fresh(&[0, 1], 100).unwrap();
+    let read = lanes.fresh(&[0, 1], closed(100)).unwrap();
     assert_eq!((read.visits().len(), read.limit()), (1, 1));
     lanes.answer(read, vec![fetched(Token::of_partition(0, EPOCH), 5, None)]);
-    assert!(lanes.fresh(&[0, 1, 2], 100).is_none());
+    assert!(lanes.fresh(&[0, 1, 2], closed(100)).is_none());
     assert!(lanes.due(&[0, 1, 2]).is_none());
 }

@@ -7,7 +7,8 @@ use super::{MemoryStore, check_lease};
 use crate::Timestamp;
 use crate::runtime::BoxFuture;
 use crate::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Mode, Owner, Ownership, Pulse, StoreError, Taken, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Mode, Numbers, Owner, Ownership, Pulse, StoreError,
+    Taken, Visit,
 };
 
 impl Ownership for MemoryStore {
@@ -45,8 +46,8 @@ impl Ownership for MemoryStore {
         })
     }
 
-    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
-        Box::pin(async move { Ok(self.database.table().closed()) })
+    fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().numbers()) })
     }
 
     fn fetch<'a>(

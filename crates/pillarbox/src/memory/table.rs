@@ -8,7 +8,7 @@ use super::membership::Membership;
 use super::row::{Lock, Row};
 use crate::Timestamp;
 use crate::mutant::mutant;
-use crate::store::{Batch, Found, LONGEST_LEASE, Lease, Owner, Take, Taken, Token};
+use crate::store::{Batch, Found, LONGEST_LEASE, Lease, Numbers, Owner, Take, Taken, Token};
 
 /// The rows by number with their indexes, and the small tables beside them.
 #[derive(Clone, Default)]
@@ -57,6 +57,10 @@ impl Table {
         self.open.remove(&first);
         #[cfg(pillarbox_mutant)]
         self.identities.ended(first);
+    }
+
+    pub(super) fn numbers(&self) -> Numbers {
+        Numbers { closed: self.closed(), given: self.last_seq }
     }
 
     /// The number up to which no row can still appear.

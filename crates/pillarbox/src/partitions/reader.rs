@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use self::polls::Polls;
-use self::reads::Closed;
+use self::reads::Known;
 use self::wanted::Wanted;
 use super::{Hints, Mailbox, Message, Report, Tenure};
 use crate::config::Config;
@@ -61,7 +61,7 @@ pub(crate) struct Reader {
     /// All of the share that was free has been acquired once.
     has_share: bool,
     wanted: Wanted,
-    closed: Closed,
+    known: Known,
     polls: Polls,
 }
 
@@ -77,7 +77,7 @@ impl Reader {
         Self {
             lanes: Lanes::new(order, limits),
             wanted: Wanted::new(parts.runtime.clock.now()),
-            closed: Closed::default(),
+            known: Known::default(),
             has_share: false,
             parts,
             mailbox,
@@ -183,7 +183,7 @@ impl Reader {
         self.leaving.remove(&partition);
         self.beginning.remove(&partition);
         // It may be from before a failover, and lie above numbers that are given again.
-        self.closed.forget();
+        self.known.forget();
         match self.lanes.floor(partition) {
             // What runs is not read a second time: it comes to its end first. Its floor counts no more.
             Some(floor) if floor.epoch == holding.epoch => {

@@ -124,6 +124,20 @@ pub struct Pulse {
     pub is_replaced: bool,
 }
 
+/// What is known of the numbers of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// The closed number: no event that is numbered up to it can still appear. It lags behind for as long as a writer's
+    /// transaction is open.
+    ///
+    /// A floor rises to it at most, and only by a fetch that began after it was known. Where a database cannot tell, it
+    /// is a hint, and [`below`](Ownership::below) finds what it has passed.
+    pub closed: i64,
+    /// The insertion of every event that is numbered up to this had begun when the store was asked, or it never will. It
+    /// may lag behind what has been given since.
+    pub given: i64,
+}
+
 /// One partition that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
@@ -257,12 +271,8 @@ pub trait Ownership: Send + Sync + 'static {
     /// Strikes the instance off the list of members. What it still owns stays its own until the lease ends.
     fn leave<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// The closed number: no event that is numbered up to it can still appear. It lags behind for as long as a
-    /// writer's transaction is open.
-    ///
-    /// A floor rises to it at most, and only by a fetch that began after it was known. Where a database cannot tell,
-    /// it is a hint, and [`below`](Self::below) finds what it has passed.
-    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>>;
+    /// Which numbers have been given, and up to which of them nothing can still appear.
+    fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>>;
 
     /// Fresh events of the visited partitions above their floors, at most `limit` of each, in the order of their
     /// numbers.

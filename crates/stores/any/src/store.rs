@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Administration, Batch, Blocked, Census, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding,
-    Instance, Lease, Mode, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement, Stats,
-    StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
+    Instance, Lease, Mode, Numbers, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement,
+    Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
 };
 use pillarbox::{BoxFuture, PartitionSet};
 
@@ -93,7 +93,7 @@ impl Ownership for AnyStore {
         fn acquire<'a>(&'a self, instance: &'a Instance, wanted: &'a [u8]) -> BoxFuture<'a, Result<Vec<Holding>, StoreError>>;
         fn release<'a>(&'a self, owner: &'a Owner, floors: &'a [Floor]) -> BoxFuture<'a, Result<(), StoreError>>;
         fn leave<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<(), StoreError>>;
-        fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>>;
+        fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>>;
         fn fetch<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>>;
         fn below<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Vec<Fetched>, StoreError>>;
         fn due<'a>(&'a self, visits: &'a [Visit], limit: usize) -> BoxFuture<'a, Result<Due, StoreError>>;

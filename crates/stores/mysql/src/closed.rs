@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pillarbox::store::{Administration, StoreError};
+use pillarbox::store::{Administration, Numbers, StoreError};
 use tokio::time::Instant;
 
 use crate::MySqlStore;
@@ -61,13 +61,18 @@ impl Readings {
         kept.front().filter(|first| is_old(first)).map_or(0, |first| first.highest)
     }
 
+    /// The number of the latest reading.
+    fn given(&self) -> i64 {
+        self.kept().back().map_or(0, |last| last.highest)
+    }
+
     fn kept(&self) -> MutexGuard<'_, VecDeque<Reading>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl MySqlStore {
-    pub(crate) async fn closed_number(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn known_numbers(&self) -> Result<Numbers, StoreError> {
         let inner = Arc::clone(&self.inner);
         if inner.readings.is_due(Instant::now()) {
             match self.highest().await {
@@ -79,7 +84,7 @@ impl MySqlStore {
                 }
             }
         }
-        Ok(inner.readings.closed(Instant::now()))
+        Ok(Numbers { closed: inner.readings.closed(Instant::now()), given: inner.readings.given() })
     }
 }
 

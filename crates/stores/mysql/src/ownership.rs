@@ -2,7 +2,8 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Numbers, Owner, Ownership, Pulse, StoreError, Taken,
+    Visit,
 };
 
 use crate::MySqlStore;
@@ -43,8 +44,8 @@ impl Ownership for MySqlStore {
     /// [`longest_transaction`](crate::MySqlOptions::longest_transaction) old at least, by the clock of this process. No
     /// user may see here which transactions are open, so it passes events of those that stay open for longer, and only
     /// [`below`](Ownership::below) finds them.
-    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
-        Box::pin(self.closed_number())
+    fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>> {
+        Box::pin(self.known_numbers())
     }
 
     fn fetch<'a>(

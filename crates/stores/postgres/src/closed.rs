@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pillarbox::store::StoreError;
+use pillarbox::store::{Numbers, StoreError};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -20,7 +20,7 @@ use crate::time::Instant;
 pub(crate) struct Closing(Mutex<State>);
 
 impl PostgresStore {
-    pub(crate) async fn closed_number(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn known_numbers(&self) -> Result<Numbers, StoreError> {
         let inner = Arc::clone(&self.inner);
         // What a look tells is learnt before the next one begins: there is one at a time on a lane.
         self.run(
@@ -44,7 +44,7 @@ impl Closing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).session
     }
 
-    fn learn(&self, look: Look) -> i64 {
+    fn learn(&self, look: Look) -> Numbers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).learn(look)
     }
 }
@@ -108,7 +108,7 @@ struct Candidate {
 }
 
 impl State {
-    fn learn(&mut self, look: Look) -> i64 {
+    fn learn(&mut self, look: Look) -> Numbers {
         // Another server, or one that crashed, may have taken numbers back, and give them again.
         if !look.is_same_server || look.highest < self.closed {
             *self = Self::default();
@@ -126,7 +126,7 @@ impl State {
         }
         self.session = look.session;
         self.highest = Some(look.highest);
-        self.closed
+        Numbers { closed: self.closed, given: look.highest }
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
     /// What the looks answer, one after the other.
     fn answers<const LOOKS: usize>(looks: [Look; LOOKS]) -> [i64; LOOKS] {
         let mut state = State::default();
-        looks.map(|look| state.learn(look))
+        looks.map(|look| state.learn(look).closed)
     }
 
     /// O1: where nobody writes, the number that was the highest at the look before is closed.

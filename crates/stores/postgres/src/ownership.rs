@@ -2,7 +2,8 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Numbers, Owner, Ownership, Pulse, StoreError, Taken,
+    Visit,
 };
 
 use crate::PostgresStore;
@@ -41,8 +42,8 @@ impl Ownership for PostgresStore {
 
     /// One statement, which waits for nobody. It answers 0 after a connection was lost, until it has been called
     /// twice on the new one; and one call later than it could where transactions that write are open.
-    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
-        Box::pin(self.closed_number())
+    fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>> {
+        Box::pin(self.known_numbers())
     }
 
     fn fetch<'a>(

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox::store::{Blocked, Due, Fetched, StoreError, Taken, Token, Visit};
+use pillarbox::store::{Blocked, Due, Fetched, Numbers, StoreError, Taken, Token, Visit};
 use pillarbox_sql::{members, rows};
 use serde_json::{Value, json};
 use sqlx::query::Query;
@@ -26,12 +26,13 @@ const ADOPTIONS: usize = 10;
 
 impl SqliteStore {
     /// The highest number that was committed. Only one transaction writes at a time, so none below it is to come.
-    pub(crate) async fn closed_number(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn known_numbers(&self) -> Result<Numbers, StoreError> {
         let inner = Arc::clone(&self.inner);
-        self.read_hot(move |connection| {
+        let highest = self.read_hot(move |connection| {
             Box::pin(async move { watch::highest(connection, &inner.statements).await })
-        })
-        .await
+        });
+        let highest = highest.await?;
+        Ok(Numbers { closed: highest, given: highest })
     }
 
     pub(crate) async fn fetch_from(

@@ -2,7 +2,8 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Numbers, Owner, Ownership, Pulse, StoreError, Taken,
+    Visit,
 };
 
 use crate::SqliteStore;
@@ -36,8 +37,8 @@ impl Ownership for SqliteStore {
         Box::pin(self.leave_as(owner))
     }
 
-    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
-        Box::pin(self.closed_number())
+    fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>> {
+        Box::pin(self.known_numbers())
     }
 
     fn fetch<'a>(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::tests::fetched;
-use crate::store::{Blocked, DELAYED, Epoch, Fetched, Holding, Lease, Outcome, Token, Visit};
+use crate::store::{Blocked, DELAYED, Epoch, Fetched, Holding, Lease, Numbers, Outcome, Token, Visit};
 
 /// Where an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,10 @@ impl Table {
     pub(super) fn closed(&self) -> i64 {
         let open = self.rows.iter().find(|row| row.place == Place::Uncommitted);
         open.map_or(self.rows.len() as i64, |row| row.seq - 1)
+    }
+
+    pub(super) fn numbers(&self) -> Numbers {
+        Numbers { closed: self.closed(), given: self.rows.len() as i64 }
     }
 
     pub(super) fn acquire(&mut self, partition: u8) -> (Holding, Vec<Blocked>) {

@@ -53,6 +53,10 @@ impl World {
         self.lanes.relieve(partition);
     }
 
+    pub(super) fn look_back(&mut self) {
+        self.lanes.look_back();
+    }
+
     fn take_over(&mut self, partition: u8) {
         let (holding, blocked) = self.table.acquire(partition);
         self.lanes.take_over(&holding, &blocked);
@@ -82,8 +86,8 @@ impl World {
     }
 
     pub(super) fn fetch(&mut self) {
-        let closed = self.table.closed();
-        let read = self.lanes.fresh(&[0, 1], closed);
+        let numbers = self.table.numbers();
+        let read = self.lanes.fresh(&[0, 1], numbers);
         self.begin(read);
     }
 

@@ -7,7 +7,7 @@ use super::super::Step;
 use super::super::flight::{Flight, Origin, Stage};
 use super::super::lane::Gate;
 use super::super::read::Kind;
-use super::Owned;
+use super::{Horizon, Owned};
 use crate::mutant::mutant;
 use crate::store::{DELAYED, Fetched, Outcome, Settlement};
 
@@ -31,15 +31,17 @@ impl Owned {
         steps: &mut Vec<Step>,
     ) {
         match kind {
-            Kind::Fresh { closed } => {
+            Kind::Fresh { .. } => {
                 let last = events.last().map(|fetched| fetched.taken.lease.seq);
-                let known = last.filter(|_| events.len() >= limit).unwrap_or(i64::MAX);
+                let end = self.horizon.end();
+                let known = last.filter(|_| events.len() >= limit).unwrap_or(i64::MAX).min(end);
                 if known == i64::MAX {
                     self.crowd = None;
                 }
                 let sets_aside = std::mem::take(&mut self.is_relieved);
-                events.into_iter().for_each(|fetched| self.fresh(fetched, sets_aside, steps));
-                self.rise(*closed, known, steps);
+                let used = events.into_iter().filter(|fetched| fetched.taken.lease.seq <= end);
+                used.for_each(|fetched| self.fresh(fetched, sets_aside, steps));
+                self.rise(known, steps);
             }
             Kind::Below => events.into_iter().for_each(|fetched| self.fresh(fetched, true, steps)),
             Kind::Due => events.into_iter().for_each(|fetched| self.due(fetched, steps)),
@@ -49,8 +51,16 @@ impl Owned {
         self.end_read(kind, steps);
     }
 
+    /// A read has brought nothing.
+    pub(in super::super) fn fail(&mut self, kind: &Kind, steps: &mut Vec<Step>) {
+        if matches!(kind, Kind::Fresh { .. }) {
+            self.horizon = Horizon::default();
+        }
+        self.end_read(kind, steps);
+    }
+
     /// The read is over, whatever came of it.
-    pub(in super::super) fn end_read(&mut self, kind: &Kind, steps: &mut Vec<Step>) {
+    fn end_read(&mut self, kind: &Kind, steps: &mut Vec<Step>) {
         self.reading = None;
         self.stale.clear();
         if let Kind::Key { key, .. } = kind {
@@ -203,12 +213,13 @@ impl Owned {
     }
 
     /// Raises the floor after a read that has seen everything up to `known`.
-    fn rise(&mut self, closed: i64, known: i64, steps: &mut Vec<Step>) {
+    fn rise(&mut self, known: i64, steps: &mut Vec<Step>) {
         if self.is_draining {
             return;
         }
         let let_go = self.let_go.unwrap_or(i64::MAX);
-        self.passed = self.passed.max(closed.min(known)).min(let_go - 1);
+        self.horizon.rise(known.min(let_go - 1));
+        self.passed = self.passed.max(self.horizon.closed().min(known)).min(let_go - 1);
         let lowest = self.flights.iter().find(|(_, flight)| flight.origin == Origin::Fresh);
         let lowest = lowest.map_or(i64::MAX, |(seq, _)| seq);
         self.floor = self.floor.max(self.passed.min(lowest - 1));

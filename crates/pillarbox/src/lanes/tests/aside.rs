@@ -237,7 +237,7 @@ fn failed_read_is_repeated() {
     let mut rig = Rig::with(Order::Release, limits, holding(), &[ready]);
 
     let read = rig.0.key().unwrap();
-    assert!(rig.0.fresh(&[PARTITION], 1).is_none(), "one read at a time");
+    assert!(rig.0.fresh(&[PARTITION], closed(1)).is_none(), "one read at a time");
     assert_eq!(told(rig.0.fail(read)), [""; 0]);
 
     assert_eq!(rig.0.key().unwrap().key(), Some("order-17"));

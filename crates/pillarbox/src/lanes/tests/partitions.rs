@@ -67,7 +67,7 @@ fn keys_that_go_on_pass_what_waits_for_its_time() {
 fn lost_partition_is_forgotten() {
     let mut rig = Rig::new(Order::Release);
     rig.fetch(vec![of(1, "order-17"), of(2, "order-17")]);
-    let read = rig.0.fresh(&[PARTITION], 9).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(9)).unwrap();
 
     rig.0.take_over(&Holding { epoch: Epoch(5), ..holding() }, &[]);
 
@@ -83,14 +83,14 @@ fn lost_partition_is_forgotten() {
 fn drained_partition_begins_nothing() {
     let mut rig = Rig::new(Order::Release);
     rig.fetch(vec![of(1, "order-17"), of(2, "order-17"), of(3, "order-18")]);
-    let read = rig.0.fresh(&[PARTITION], 9).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(9)).unwrap();
 
     rig.0.drain(PARTITION);
 
     assert_eq!(told(rig.0.answer(read, vec![of(4, "order-19")])), [""; 0]);
     assert_eq!(rig.end(1, Outcome::Done), ["done 1"]);
     assert_eq!(rig.end(3, retry()), ["retry 3"]);
-    assert!(rig.0.fresh(&[PARTITION], 9).is_none());
+    assert!(rig.0.fresh(&[PARTITION], closed(9)).is_none());
     rig.record([1]);
     assert!(!rig.0.is_empty(PARTITION));
     rig.record([3]);
@@ -102,38 +102,112 @@ fn drained_partition_begins_nothing() {
 #[test]
 fn floor_waits_for_what_is_not_recorded() {
     let mut rig = Rig::new(Order::Release);
-    let read = rig.0.fresh(&[PARTITION], 30).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(30)).unwrap();
     rig.0.answer(read, vec![of(1, "order-17"), of(2, "order-17"), of(3, "order-18")]);
     rig.end(1, retry());
     rig.end(3, Outcome::Done);
     rig.record([1, 3]);
 
-    let read = rig.0.fresh(&[PARTITION], 40).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(40)).unwrap();
     rig.0.answer(read, vec![]);
     assert_eq!(rig.floor(), 1, "2 is not recorded as aside");
 
     rig.record([2]);
     assert_eq!(rig.floor(), 1, "no read has come back since");
-    let read = rig.0.fresh(&[PARTITION], 50).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(50)).unwrap();
     rig.0.answer(read, vec![]);
     assert_eq!(rig.floor(), 50);
+}
+
+/// O1: a backlog is read on without looking back as far as it had numbers at the last read from what is passed. What is
+/// numbered later may have to follow what has appeared behind.
+#[test]
+fn backlog_is_read_on_as_far_as_it_had_numbers() {
+    let mut rig =
+        Rig::with(Order::Release, Limits { events: 2, unrecorded: 100, of_key: 10 }, holding(), &[]);
+    let numbers = Numbers { closed: 0, given: 4 };
+    let begins = |read: &Read| read.visits()[0].floor;
+    let read = rig.0.fresh(&[PARTITION], numbers).unwrap();
+    assert_eq!(begins(&read), 0);
+    rig.0.answer(read, vec![of(2, "order-17"), of(3, "order-18")]);
+    rig.end(2, Outcome::Done);
+    rig.end(3, Outcome::Done);
+
+    // 1 has appeared behind, and 5 was inserted after that.
+    let read = rig.0.fresh(&[PARTITION], Numbers { closed: 5, given: 5 }).unwrap();
+    assert_eq!(begins(&read), 3);
+    assert_eq!(told(rig.0.answer(read, vec![of(4, "order-17"), of(5, "order-19")])), ["run 4"]);
+    assert!(rig.0.reads_on(PARTITION), "it must be looked back");
+    assert_eq!(rig.floor(), 0, "5 was closed after the read that saw all of it");
+    rig.end(4, Outcome::Done);
+
+    let read = rig.0.fresh(&[PARTITION], Numbers { closed: 5, given: 5 }).unwrap();
+    assert_eq!(begins(&read), 0);
+    assert_eq!(told(rig.0.answer(read, vec![of(1, "order-19"), of(5, "order-19")])), ["run 1"]);
+    assert!(!rig.0.reads_on(PARTITION));
+}
+
+/// O1: a backlog is read from what is passed again when it is time, when a read has failed, and from where something
+/// went back.
+#[test]
+fn reading_on_ends_when_something_went_back() {
+    let limits = Limits { events: 2, unrecorded: 100, of_key: 10 };
+    let begin = |act: fn(&mut Rig)| {
+        let mut rig = Rig::with(Order::Release, limits, holding(), &[]);
+        let numbers = Numbers { closed: 0, given: 9 };
+        let read = rig.0.fresh(&[PARTITION], numbers).unwrap();
+        rig.0.answer(read, vec![of(2, "order-17"), of(3, "order-18")]);
+        act(&mut rig);
+        rig.0.fresh(&[PARTITION], numbers).unwrap().visits()[0].floor
+    };
+
+    let done = |rig: &mut Rig| {
+        rig.end(2, Outcome::Done);
+        rig.end(3, Outcome::Done);
+    };
+    assert_eq!(begin(done), 3);
+    assert_eq!(
+        begin(|rig| {
+            rig.end(2, Outcome::Done);
+            rig.end(3, Outcome::Done);
+            rig.0.look_back();
+        }),
+        0
+    );
+    assert_eq!(
+        begin(|rig| {
+            rig.end(2, Outcome::Done);
+            rig.end(3, Outcome::Done);
+            let read = rig.0.fresh(&[PARTITION], Numbers { closed: 0, given: 9 }).unwrap();
+            rig.0.fail(read);
+        }),
+        0
+    );
+    assert_eq!(
+        begin(|rig| {
+            rig.end(2, Outcome::Done);
+            rig.end(3, Outcome::Released);
+            rig.record([3]);
+        }),
+        2
+    );
 }
 
 /// A read goes on behind what is closed and in flight, and names only what is in flight above that.
 #[test]
 fn read_goes_on_behind_what_is_in_flight() {
     let mut rig = Rig::new(Order::Release);
-    let read = rig.0.fresh(&[PARTITION], 4).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(4)).unwrap();
     rig.0.answer(read, vec![of(3, "order-17"), of(4, "order-17"), of(6, "order-17")]);
 
-    let read = rig.0.fresh(&[PARTITION], 50).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(50)).unwrap();
     assert_eq!((read.visits()[0].floor, &*read.visits()[0].in_flight), (4, &[6][..]));
     rig.0.answer(read, vec![]);
     assert_eq!(rig.floor(), 2);
 
     rig.end(3, Outcome::Released);
     rig.record([3]);
-    let read = rig.0.fresh(&[PARTITION], 50).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(50)).unwrap();
     assert_eq!(
         (read.visits()[0].floor, &*read.visits()[0].in_flight),
         (2, &[][..]),
@@ -182,7 +256,7 @@ fn floor_stays_below_what_went_back() {
     let mut rig = Rig::new(Order::Release);
     rig.fetch(vec![fetched(OURS, 4, None)]);
     rig.end(4, Outcome::Released);
-    let read = rig.0.fresh(&[PARTITION], 50).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(50)).unwrap();
     assert!(passes(&read, 4));
 
     rig.record([4]);
@@ -196,7 +270,7 @@ fn floor_stays_below_what_went_back() {
 #[test]
 fn event_below_the_floor_runs() {
     let mut rig = Rig::new(Order::Release);
-    let read = rig.0.fresh(&[PARTITION], 50).unwrap();
+    let read = rig.0.fresh(&[PARTITION], closed(50)).unwrap();
     rig.0.answer(read, vec![]);
 
     let read = rig.0.below(&[PARTITION]).unwrap();
@@ -218,7 +292,7 @@ fn suspects_run_one_by_one() {
 
     let fresh = vec![fetched(OURS, 1, None), of(2, "order-17"), of(4, "order-18")];
     assert_eq!(rig.fetch(fresh), ["run 4", "run 1 alone"]);
-    let read = rig.0.fresh(&[8], 9).unwrap();
+    let read = rig.0.fresh(&[8], closed(9)).unwrap();
     assert_eq!(told(rig.0.answer(read, vec![fetched(other, 3, None)])), [""; 0]);
 
     assert_eq!(rig.end(1, Outcome::Done), ["done 1"]);
@@ -251,7 +325,7 @@ fn suspect_of_a_lost_partition_holds_no_other() {
 
     rig.0.lose(PARTITION);
 
-    let read = rig.0.fresh(&[8], 9).unwrap();
+    let read = rig.0.fresh(&[8], closed(9)).unwrap();
     let steps = rig.0.answer(read, vec![fetched(Token::of_partition(8, EPOCH), 2, None)]);
     assert_eq!(told(steps), ["run 2 alone"]);
 }

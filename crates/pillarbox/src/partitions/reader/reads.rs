@@ -12,25 +12,29 @@ use crate::lanes::{Read, Step};
 use crate::metrics::add;
 use crate::partition_of;
 use crate::runtime::BoxFuture;
-use crate::store::{Blocked, Due, Fetched, Holding, Ownership, StoreError};
+use crate::store::{Blocked, Due, Fetched, Holding, Numbers, Ownership, StoreError};
 
-/// How long ago the closed number may have been told when a read of fresh events begins: the older it is, the more of
+/// How long ago the numbers may have been told when a read of fresh events begins: the older it is, the more of
 /// what is done lies between the floor and what is pending.
-const CLOSED_FOR: Duration = Duration::from_millis(100);
+const KNOWN_FOR: Duration = Duration::from_millis(100);
 /// Looking below the floors takes one part of so many of the time, and is not done more often than this.
 const SWEEP_SHARE: u32 = 100;
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// How many events below its floor are brought of a partition at once.
 const SWEEP_LIMIT: usize = 16;
 
-/// What is known of the closed number.
+/// How often a backlog that is read on is read from its floor: for so long an event may wait that was committed late.
+const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
+
+/// What is known of numbers.
 #[derive(Default)]
-pub(super) struct Closed {
-    number: i64,
+pub(super) struct Known {
+    numbers: Numbers,
     told_at: Option<Duration>,
+    looked_back_at: Duration,
 }
 
-impl Closed {
+impl Known {
     /// Has it asked for anew.
     pub(super) fn forget(&mut self) {
         self.told_at = None;
@@ -151,22 +155,28 @@ impl Reader {
         true
     }
 
-    /// Fresh events, after the closed number if that is old.
+    /// Fresh events, after the numbers if these are old.
     fn begin_fresh(&mut self, now: Duration) -> bool {
         let room = self.lanes.room();
         if !self.wanted.has_fresh() || room < self.parts.config.worthwhile_room() {
             return false;
         }
-        if self.closed.told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= CLOSED_FOR) {
-            self.ask("closed", |store| Box::pin(async move { Answer::Closed(safely(store.closed()).await) }));
+        if self.known.told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= KNOWN_FOR) {
+            self.ask("numbers", |store| {
+                Box::pin(async move { Answer::Numbers(safely(store.numbers()).await) })
+            });
             return true;
+        }
+        if now.saturating_sub(self.known.looked_back_at) >= LOOK_BACK_EVERY {
+            self.known.looked_back_at = now;
+            self.lanes.look_back();
         }
         // Whoever waits behind a crowd waits no longer than for a hint that was lost.
         for partition in self.wanted.crowded_since(now.saturating_sub(self.parts.config.poll_every)) {
             self.lanes.relieve(partition);
         }
         let partitions = self.wanted.visits(room);
-        let Some(read) = self.lanes.fresh(&partitions, self.closed.number) else { return false };
+        let Some(read) = self.lanes.fresh(&partitions, self.known.numbers) else { return false };
         for visit in read.visits() {
             self.wanted.hinted.remove(&visit.partition);
         }
@@ -199,13 +209,14 @@ impl Reader {
             self.wanted.had_turn(kind);
         }
         let steps = match answer {
-            Answer::Closed(came) => {
+            Answer::Numbers(came) => {
                 match came {
-                    Ok(number) => {
-                        self.closed = Closed { number, told_at: Some(self.parts.runtime.clock.now()) };
+                    Ok(numbers) => {
+                        self.known.numbers = numbers;
+                        self.known.told_at = Some(self.parts.runtime.clock.now());
                     }
                     Err(error) => {
-                        self.closed.forget();
+                        self.known.forget();
                         self.in_trouble(&error);
                     }
                 }
@@ -274,6 +285,9 @@ impl Reader {
         let now = self.parts.runtime.clock.now();
         for partition in partitions {
             self.wanted.note_crowd(partition, self.lanes.is_crowded(partition), now);
+            if self.lanes.reads_on(partition) {
+                self.wanted.backlog.insert(partition);
+            }
             self.note_floor(partition);
         }
         steps
@@ -365,7 +379,7 @@ impl Reader {
     }
 }
 
-/// Which turn an answer ends. The closed number is asked for before fresh events, whose turn it is still.
+/// Which turn an answer ends. Numbers are asked for before fresh events, whose turn it is still.
 fn kind_of(answer: &Answer) -> Option<Kind> {
     match answer {
         Answer::Blocked(..) => Some(Kind::Blocked),
@@ -373,7 +387,7 @@ fn kind_of(answer: &Answer) -> Option<Kind> {
         Answer::Parked(..) => Some(Kind::Parked),
         Answer::Below(..) => Some(Kind::Below),
         Answer::Fresh(..) => Some(Kind::Fresh),
-        Answer::Closed(..) | Answer::Key(..) | Answer::Started(..) => None,
+        Answer::Numbers(..) | Answer::Key(..) | Answer::Started(..) => None,
     }
 }
 

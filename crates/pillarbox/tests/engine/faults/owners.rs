@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pillarbox::store::{
-    Blocked, Due, Fetched, Floor, Holding, Instance, Owner, Ownership, Pulse, StoreError, Taken, Visit,
+    Blocked, Due, Fetched, Floor, Holding, Instance, Numbers, Owner, Ownership, Pulse, StoreError, Taken,
+    Visit,
 };
 use pillarbox::{BoxFuture, Clock, SystemClock};
 
@@ -78,8 +79,8 @@ impl Ownership for FaultyStore {
         self.member(self.store.leave(owner))
     }
 
-    fn closed(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
-        self.read(self.store.closed())
+    fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>> {
+        self.read(self.store.numbers())
     }
 
     fn fetch<'a>(

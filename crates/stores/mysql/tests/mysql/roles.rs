@@ -152,7 +152,7 @@ pub(crate) async fn relay_owns_partitions(stage: &MySqlStage) {
     assert!(store.due(&visits, 10).await.unwrap().events.is_empty());
     assert!(store.aside_of(&visits[7], "order-17", 10).await.unwrap().is_empty());
     assert_eq!(store.blocked(&all).await.unwrap().len(), 4);
-    assert_eq!(store.closed().await.unwrap(), 0);
+    assert_eq!(store.numbers().await.unwrap().closed, 0);
     assert_eq!(store.census().await.unwrap().held_by(&instance.owner).count(), 256);
     assert_eq!(store.beat(&instance, &[floor(&held[7], 1)]).await.unwrap().held.len(), 256);
     store.release(&instance.owner, &[floor(&held[7], 1)]).await.unwrap();

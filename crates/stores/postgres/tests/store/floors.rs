@@ -99,7 +99,7 @@ pub(crate) async fn nothing_appears_below_a_closed_number(stage: &PostgresStage)
 
     let (mut reader, mut told) = (stage.connection().await, Vec::new());
     while writing.load(Ordering::SeqCst) > 0 {
-        let closed = stage.store.closed().await.unwrap();
+        let closed = stage.store.numbers().await.unwrap().closed;
         told.push((closed, rows_up_to(&mut reader, closed).await));
     }
 
@@ -111,9 +111,9 @@ pub(crate) async fn nothing_appears_below_a_closed_number(stage: &PostgresStage)
     numbers.dedup();
     assert!(numbers.len() > 3, "the number did not rise: {numbers:?}");
     let highest = stage.store.highest().await.unwrap();
-    stage.store.closed().await.unwrap();
-    stage.store.closed().await.unwrap();
-    assert_eq!(stage.store.closed().await.unwrap(), highest, "nobody writes any more");
+    stage.store.numbers().await.unwrap();
+    stage.store.numbers().await.unwrap();
+    assert_eq!(stage.store.numbers().await.unwrap().closed, highest, "nobody writes any more");
     open_elsewhere.close().await.unwrap();
     elsewhere.drop_from(stage).await;
 }
@@ -130,12 +130,12 @@ pub(crate) async fn open_writer_holds_the_closed_number(stage: &PostgresStage) {
 
     let mut closed = 0;
     for _ in 0..10 {
-        closed = stage.store.closed().await.unwrap();
+        closed = stage.store.numbers().await.unwrap().closed;
     }
     assert_eq!(closed, 0, "it was open when the number was first looked at");
     open.commit().await.unwrap();
     for _ in 0..3 {
-        closed = stage.store.closed().await.unwrap();
+        closed = stage.store.numbers().await.unwrap().closed;
     }
 
     assert_eq!(closed, 3);
@@ -146,18 +146,18 @@ pub(crate) async fn open_writer_holds_the_closed_number(stage: &PostgresStage) {
 pub(crate) async fn lost_connection_discards_the_closed_number(stage: &PostgresStage) {
     let store = stage.marked().await;
     write(stage, &[order_placed("order-1")]).await;
-    store.closed().await.unwrap();
-    assert_eq!(store.closed().await.unwrap(), 1);
+    store.numbers().await.unwrap();
+    assert_eq!(store.numbers().await.unwrap().closed, 1);
 
     crate::server_faults::cut(stage).await;
     let answer = loop {
-        match store.closed().await {
+        match store.numbers().await {
             Err(StoreError::Unavailable { .. }) => {}
             answer => break answer.unwrap(),
         }
     };
 
-    assert_eq!(answer, 0);
-    assert_eq!(store.closed().await.unwrap(), 1);
+    assert_eq!(answer.closed, 0);
+    assert_eq!(store.numbers().await.unwrap().closed, 1);
     store.close().await;
 }

@@ -242,7 +242,7 @@ pub(crate) async fn calls_of_owners_are_one_statement(stage: &PostgresStage) {
         (1, counted(store.due(&visits, 10)).await.1),
         (1, counted(store.aside_of(&visits[7], "order-1", 10)).await.1),
         (1, counted(store.blocked(&all)).await.1),
-        (1, counted(store.closed()).await.1),
+        (1, counted(store.numbers()).await.1),
         (1, counted(store.start(&fetched[30].taken)).await.1),
         (1, counted(store.skip(&keys)).await.1),
         (1, counted(store.settle(&outcomes(&fetched[24..30], &Outcome::Done), DoneRows::Delete)).await.1),

@@ -215,7 +215,7 @@ pub(crate) async fn relay_can_own_and_operator_can_skip(stage: &PostgresStage) {
     assert!(relay.settle(&outcomes, DoneRows::Keep).await.unwrap().is_empty());
     relay.due(&visits, 10).await.unwrap();
     relay.below(&visits, 10).await.unwrap();
-    relay.closed().await.unwrap();
+    relay.numbers().await.unwrap();
     for store in [&relay, &operator] {
         let census = store.census().await.unwrap();
         assert_eq!((census.held_by(&instance.owner).count(), census.parked_keys), (1, 1));
