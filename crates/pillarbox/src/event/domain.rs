@@ -142,7 +142,12 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     }
 
     fn decode(payload: &Payload) -> Result<T, CodecError> {
-        Ok(serde_json::from_slice(payload.as_bytes())?)
+        // Text need not be looked through for bytes that are none.
+        let decoded = match payload.as_json() {
+            Some(text) => serde_json::from_str(text),
+            None => serde_json::from_slice(payload.as_bytes()),
+        };
+        Ok(decoded?)
     }
 }
 
