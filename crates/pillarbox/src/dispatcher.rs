@@ -30,6 +30,7 @@ use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
 use crate::store::{EventStore, Lease, Outcome, Settlement, Taken};
+use crate::trace::Traces;
 use crate::{Delivery, Event, ListenerError, Timestamp};
 
 /// What the workers share: queues in front of them, routes, policies, and the settler behind them.
@@ -40,6 +41,7 @@ pub(crate) struct Dispatcher {
     pub(crate) registry: Arc<dyn Registry>,
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) interceptors: Vec<SharedInterceptor>,
+    pub(crate) traces: Traces,
     pub(crate) queues: Queues,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) remembered: Arc<Remembered>,

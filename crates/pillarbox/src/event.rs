@@ -13,7 +13,7 @@ pub(crate) use domain::{Kind, kind_of};
 pub use headers::{Headers, HeadersError};
 
 use crate::mutant::mutant;
-use crate::{Timestamp, partition_of};
+use crate::{Timestamp, TraceContext, partition_of};
 
 /// The largest payload that an event may carry: 1 MiB.
 pub const MAX_PAYLOAD: usize = 1_048_576;
@@ -252,6 +252,26 @@ impl Event {
         builder::check_headers("context", &parts.context)
     }
 
+    /// Adds the trace of its writer, unless it says something of one already. What would exceed the limits stays out: for
+    /// want of a trace no write fails.
+    pub(crate) fn add_trace(&mut self, trace: &TraceContext) {
+        if TraceContext::is_in(self.headers()) || TraceContext::is_in(self.context()) {
+            return;
+        }
+        let bare = TraceContext { tracestate: None, ..trace.clone() };
+        for trace in [trace, &bare] {
+            let mut headers = self.headers().clone();
+            trace.write_to(&mut headers);
+            match builder::check_headers("headers", &headers) {
+                Ok(()) => {
+                    Arc::make_mut(&mut self.parts).headers = headers;
+                    return;
+                }
+                Err(error) => tracing::debug!(event_id = self.id(), %error, "its trace does not fit"),
+            }
+        }
+    }
+
     /// Places an event without a key.
     pub(crate) fn place_in(&mut self, partition: u8) {
         self.placed_in = Some(partition);
@@ -275,6 +295,11 @@ impl Event {
     /// Values captured from the writer's surroundings.
     pub fn context(&self) -> &Headers {
         &self.parts.context
+    }
+
+    /// The trace that it belongs to, by its headers or else by its context; `None` if they name none.
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        [self.headers(), self.context()].into_iter().find_map(TraceContext::of)
     }
 
     /// The payload, serialised once.

@@ -36,6 +36,7 @@
 //! - [`RetryPolicy`] says when a failed event is tried again; [`Retry`] is the built-in one.
 //! - [`Interceptor`], [`AfterCommitHook`], [`MetricsExporter`], [`Outbox::counts`] and [`Outbox::census`] let you look
 //!   on.
+//! - [`Tracing`] carries the trace of whoever writes to whoever gets the event.
 //! - [`store`] has the contracts of a store; [`MemoryStore`] is the reference.
 //! - [`Runtime`] is time, randomness and tasks, so that a test runs all of it in simulated time.
 //!
@@ -74,6 +75,7 @@ mod sink;
 pub mod store;
 mod subscriber;
 mod timestamp;
+mod trace;
 mod tx;
 
 pub use ambient::{CurrentTx, NoTransaction, TransactionError};
@@ -100,6 +102,7 @@ pub use runtime::{BoxFuture, Clock, Random, Runtime, Spawn, SystemClock};
 pub use shutdown::Stopped;
 pub use sink::{MemorySink, Run, Sink, SinkError};
 pub use timestamp::Timestamp;
+pub use trace::{TraceContext, Tracing};
 pub use tx::{AfterCommitHook, NoHook, Tx};
 
 #[cfg(doctest)]

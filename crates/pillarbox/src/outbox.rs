@@ -22,6 +22,7 @@ use crate::store::{
     Administration, Birth, Census, Floor, InsertError, Ownership, StoreError, TxStore, WakeUp,
 };
 use crate::subscriber::Subscribers;
+use crate::trace::Traces;
 use crate::tx::{AfterCommit, Spoiled, Tx, Written};
 use crate::{Event, EventError, EventType, IntoEvent, ListenerError, PartitionSet};
 
@@ -83,6 +84,7 @@ pub struct Outbox<S: Store> {
 struct Shared<S: Store> {
     store: Arc<S>,
     providers: Providers,
+    traces: Traces,
     subscribers: Subscribers<S>,
     after: Arc<AfterCommit>,
     engine: Engine,
@@ -188,6 +190,7 @@ impl<S: Store> Outbox<S> {
             return Err(WriteError::Cancelled);
         }
         self.shared.providers.capture(&mut events)?;
+        self.shared.traces.capture(&mut events);
         let events = self.shared.engine.placed(events);
         let birth = self.shared.engine.birth();
         // Before the statement is sent, so that the deadline lies before the lease's end.
@@ -223,6 +226,7 @@ impl<S: Store> Outbox<S> {
         let mut events: Vec<Event> =
             events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
         self.shared.providers.capture(&mut events)?;
+        self.shared.traces.capture(&mut events);
         let mut events = self.shared.engine.placed(events);
         let connection = S::foreign_connection(tx);
         let subscribers = &self.shared.subscribers;

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{Instrument, Span};
+
 use super::worker::CutOff;
 use super::{Dispatcher, Item, Stored, shown};
 use crate::handler::{Entry, Failure, HandlerSet, Progress, Trouble};
 use crate::listener::Verdict;
 use crate::registry::{Receiver, Target};
 use crate::runtime::BoxFuture;
-use crate::store::{Outcome, Settlement};
+use crate::store::{Lease, Outcome, Settlement};
+use crate::trace::{self, CUT_OFF};
 use crate::{Delivery, ListenerError};
 
 /// A pass under way.
@@ -188,15 +191,32 @@ impl Dispatcher {
     ) -> Result<Item, End> {
         let Entry { id, listener, .. } = &pass.set.handlers[handler];
         let delivery = item.delivery.to_handler(id, failures.saturating_add(1));
+        let span = self.traces.deliver(&delivery);
         // In an async block, so that a panic before its first await is caught as well.
-        let call: BoxFuture<'_, _> = Box::pin(async move { listener.on_event_boxed(delivery).await });
-        match self.within_limits(item.lease, call).await?.flatten() {
+        let call = async move { listener.on_event_boxed(delivery).await }.instrument(span.clone());
+        match self.called(item.lease, span, Box::pin(call)).await? {
             Ok(()) => {
                 pass.progress.succeed(handler);
                 Ok(item)
             }
             Err(error) => self.fail(pass, item, handler, failures, &Arc::new(error)).await,
         }
+    }
+
+    /// What a handler or a fallback answers, within the limits of a delivery; how it ended is noted in its span.
+    async fn called(
+        &self,
+        lease: Lease,
+        span: Span,
+        call: BoxFuture<'_, Result<(), ListenerError>>,
+    ) -> Result<Result<(), ListenerError>, CutOff> {
+        let answer = self.within_limits(lease, call).await.map(Result::flatten);
+        match &answer {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => trace::failed(&span, error),
+            Err(CutOff) => trace::failed(&span, &CUT_OFF),
+        }
+        answer
     }
 
     /// A handler has failed: it is tried again, or its fallback has the last word.
@@ -218,9 +238,10 @@ impl Dispatcher {
         item = self.still_live(item, pass.worker).await?;
         let id = &pass.set.handlers[handler].id;
         let delivery = item.delivery.to_handler(id, failures.saturating_add(1));
+        let span = self.traces.fall_back(&delivery);
         let failure = Failure::shared(delivery, in_all, error.clone());
-        let call: BoxFuture<'_, _> = Box::pin(async move { fallback.handle_boxed(failure).await });
-        match self.within_limits(item.lease, call).await?.flatten() {
+        let call = async move { fallback.handle_boxed(failure).await }.instrument(span.clone());
+        match self.called(item.lease, span, Box::pin(call)).await? {
             Ok(()) => pass.progress.succeed(handler),
             Err(error) => {
                 pass.trouble.error = format!("fallback of handler `{id}`: {}", shown(&error));

@@ -1,16 +1,19 @@
 //! A run of events to a sink.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tracing::{Instrument, Span};
 
 use super::{CatchPanic, Dispatcher, Item, shown};
 use crate::registry::Destination;
 use crate::retry::{Retry, RetryPolicy};
 use crate::sink::{Answer, Run, SinkErrorKind};
 use crate::store::Outcome;
+use crate::trace::{self, CUT_OFF};
 use crate::{ListenerError, SinkError};
 
 /// What is still unanswered of a run.
@@ -21,6 +24,19 @@ struct Open {
     end: Duration,
     /// How long the destination is left alone, once it was found to be down in this run.
     pause: Option<Duration>,
+    /// The spans of all events, if they have any.
+    spans: Vec<Span>,
+}
+
+impl Open {
+    /// Ends the span of an event, with why it failed, if it did.
+    fn end_span(&mut self, index: usize, error: Option<&dyn Display>) {
+        let Some(span) = self.spans.get_mut(index) else { return };
+        let span = std::mem::replace(span, Span::none());
+        if let Some(error) = error {
+            trace::failed(&span, error);
+        }
+    }
 }
 
 /// How a run ended for the events that have no answer.
@@ -40,10 +56,11 @@ impl Dispatcher {
         let end = self.runtime.clock.now() + self.config.delivery_timeout;
         let items = self.admitted(items, end).await;
         let (run, mut answers) = Run::new(items.iter().map(|item| item.delivery.clone()).collect());
-        let mut open =
-            Open { left: items.len(), items: items.into_iter().map(Some).collect(), end, pause: None };
+        let (span, spans) = self.traces.run(run.deliveries().iter());
+        let left = items.len();
+        let mut open = Open { items: items.into_iter().map(Some).collect(), left, end, pause: None, spans };
 
-        let ended = self.publish(destination, &run, &mut answers, &mut open).await;
+        let ended = self.publish(destination, &run, span, &mut answers, &mut open).await;
         // Answers that came together with the end still count.
         while let Ok(answer) = answers.try_recv() {
             self.answered(destination, &mut open, answer).await;
@@ -56,10 +73,12 @@ impl Dispatcher {
         &self,
         destination: &Destination,
         run: &Run,
+        span: Span,
         answers: &mut mpsc::Receiver<Answer>,
         open: &mut Open,
     ) -> End {
-        let mut publish = CatchPanic(Box::pin(async move { destination.sink.publish(run).await }));
+        let publish = async move { destination.sink.publish(run).await };
+        let mut publish = CatchPanic(Box::pin(publish.instrument(span)));
         let lease = open.items.iter().flatten().next().map(|item| item.lease);
         let mut tenure_ended = std::pin::pin!(async {
             match lease {
@@ -128,6 +147,7 @@ impl Dispatcher {
     async fn answered(&self, destination: &Destination, open: &mut Open, (index, answer): Answer) {
         let Some(item) = open.items[index].take() else { return };
         open.left -= 1;
+        open.end_span(index, answer.as_ref().err().map(|error| error as &dyn Display));
         destination.trust(item.lease.seq);
         let Err(error) = answer else {
             destination.misses.store(0, Ordering::Relaxed);
@@ -153,6 +173,7 @@ impl Dispatcher {
             let answer = match &ended {
                 End::CutOff => {
                     if let Some(item) = open.items[index].take() {
+                        open.end_span(index, Some(&CUT_OFF));
                         self.settle(&item, Outcome::Released).await;
                     }
                     continue;

@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tracing::{Instrument, Span};
+
 use super::queues::Work;
 use super::{CatchPanic, Dispatcher, Item, caught, shown};
 use crate::config::{HOLD_FOR, Unroutable};
@@ -13,6 +15,7 @@ use crate::registry::{Receiver, Target};
 use crate::retry::{Retry, RetryPolicy, delay_after};
 use crate::runtime::BoxFuture;
 use crate::store::{Lease, Outcome, StoreError};
+use crate::trace::{self, CUT_OFF};
 use crate::{Delivery, ListenerError};
 
 /// What ended an attempt other than the listener's own answer.
@@ -160,12 +163,19 @@ impl Dispatcher {
         if mutant!(MarkBeforeDelivery) {
             self.settle(item, Outcome::Done).await;
         }
-        let attempt = Box::pin(self.attempt(&item.delivery, item.target.as_ref()));
+        let span = item.target.as_ref().map_or_else(Span::none, |_| self.traces.deliver(&item.delivery));
+        let attempt = Box::pin(self.attempt(&item.delivery, item.target.as_ref(), &span));
         let ending = match self.within_limits(item.lease, attempt).await {
             Ok(Ok(ending)) => ending,
             Ok(Err(fault)) => Ending::Failed(fault),
             Err(CutOff) => Ending::CutOff,
         };
+        match &ending {
+            Ending::Failed(error) => trace::failed(&span, error),
+            Ending::CutOff => trace::failed(&span, &CUT_OFF),
+            Ending::Delivered | Ending::Unroutable => {}
+        }
+        drop(span);
         let end = begun + limit;
         let outcome = self.outcome(item, &ending);
         match &ending {
@@ -193,15 +203,17 @@ impl Dispatcher {
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery, target: Option<&Target>) -> Ending {
+    async fn attempt(&self, delivery: &Delivery, target: Option<&Target>, span: &Span) -> Ending {
         if let Err(error) = self.before(delivery).await {
             return Ending::Failed(error);
         }
         match target {
-            Some(Target(Receiver::Listener(listener))) => match call(listener, delivery).await {
-                Ok(()) => Ending::Delivered,
-                Err(error) => Ending::Failed(error),
-            },
+            Some(Target(Receiver::Listener(listener))) => {
+                match call(listener, delivery).instrument(span.clone()).await {
+                    Ok(()) => Ending::Delivered,
+                    Err(error) => Ending::Failed(error),
+                }
+            }
             // Events for sinks are delivered in runs, those for handlers in passes.
             Some(Target(Receiver::Sink(_) | Receiver::Handlers(_))) | None => Ending::Unroutable,
         }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{AggregateType, CodecError, Event, EventParts, GLOBAL, Headers, MAX_PAYLOAD, Payload, Schedule};
-use crate::Timestamp;
 use crate::runtime::{Clock, SystemClock};
+use crate::{Timestamp, TraceContext};
 
 const MAX_HEADERS: usize = 64;
 const MAX_HEADER_NAME: usize = 128;
@@ -224,6 +224,15 @@ impl EventBuilder {
     /// Adds a context value; the last one of a name wins.
     pub fn context(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.context.insert(name, value);
+        self
+    }
+
+    /// Says which trace it belongs to, by the headers `traceparent` and `tracestate`; `None` says nothing. It is only
+    /// needed where no [`Tracing`](crate::Tracing) says it: for adapters, or for a trace other than the current one.
+    pub fn trace_context(mut self, trace: impl Into<Option<TraceContext>>) -> Self {
+        if let Some(trace) = trace.into() {
+            trace.write_to(&mut self.headers);
+        }
         self
     }
 

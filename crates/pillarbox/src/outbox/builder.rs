@@ -19,6 +19,7 @@ use crate::runtime::{BoxFuture, Runtime};
 use crate::shutdown::Shutdown;
 use crate::store::{DoneRows, Mode, Owner};
 use crate::subscriber::Subscribers;
+use crate::trace::{Traces, Tracing};
 use crate::tx::AfterCommitHook;
 use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink};
 
@@ -36,6 +37,7 @@ use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink
 /// | [`batch_size`](Self::batch_size) | 50 | the first take; it grows with a backlog |
 /// | [`lease_for`](Self::lease_for) | 5 min | how long taken events belong to an instance |
 /// | [`context`](Self::context) | none | what is captured when an event is written |
+/// | [`tracing`](Self::tracing) | nothing | which trace a delivery belongs to |
 /// | [`subscribe`](Self::subscribe), [`publish_after_save`](Self::publish_after_save), [`store_events`](Self::store_events) | nobody, true, true | who is told inside the transaction |
 /// | [`name`](Self::name) | generated | with a name, a restart takes over its own leases at once |
 /// | [`ordered`](Self::ordered), [`mode`](Self::mode) | no order, by claims | order by key; how work is taken |
@@ -59,6 +61,7 @@ pub struct OutboxBuilder<S: Store> {
     metrics: Arc<dyn MetricsExporter>,
     hook: Option<Arc<dyn AfterCommitHook>>,
     providers: Providers,
+    traces: Traces,
     subscribers: Subscribers<S>,
     runtime: Option<Runtime>,
 }
@@ -79,6 +82,7 @@ impl<S: Store> OutboxBuilder<S> {
             metrics: Arc::new(NoMetrics),
             hook: None,
             providers: Providers::default(),
+            traces: Traces::default(),
             subscribers: Subscribers::default(),
             runtime: None,
         }
@@ -181,6 +185,14 @@ impl<S: Store> OutboxBuilder<S> {
     /// last one wins.
     pub fn context(mut self, provider: impl ContextProvider) -> Self {
         self.providers.add(provider);
+        self
+    }
+
+    /// Carries traces through the outbox: an event takes along where its writer is, in the headers `traceparent` and
+    /// `tracestate`, and each of its deliveries has a span that is a child of that. By default there are neither spans
+    /// nor such headers. An event that names a trace, in its headers or its context, keeps it.
+    pub fn tracing(mut self, tracing: impl Tracing) -> Self {
+        self.traces = Traces::by(tracing);
         self
     }
 
@@ -479,6 +491,7 @@ impl<S: Store> OutboxBuilder<S> {
             mailbox: is_owned.then(Mailbox::new),
             store,
             providers: self.providers,
+            traces: self.traces,
             subscribers: self.subscribers,
             owner: Owner::new(name, incarnation),
             meter: Arc::new(Meter::new(self.metrics)),

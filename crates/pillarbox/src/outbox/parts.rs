@@ -28,6 +28,7 @@ use crate::settler::{Settler, SettlerHandle};
 use crate::shutdown::Shutdown;
 use crate::store::{Instance, Owner, Token};
 use crate::subscriber::Subscribers;
+use crate::trace::Traces;
 use crate::tx::{AfterCommit, AfterCommitHook, Owned};
 
 /// Which tasks run behind an outbox.
@@ -49,6 +50,7 @@ pub(super) struct Parts<S: Store> {
     pub(super) registry: Arc<dyn Registry>,
     pub(super) retry: Arc<dyn RetryPolicy>,
     pub(super) interceptors: Vec<SharedInterceptor>,
+    pub(super) traces: Traces,
     pub(super) meter: Arc<Meter>,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) remembered: Arc<Remembered>,
@@ -132,8 +134,9 @@ impl<S: Store> Parts<S> {
             member: Mutex::new(member),
             tasks: Mutex::new(tasks),
         };
-        let Self { store, providers, subscribers, .. } = self;
-        Outbox { shared: Arc::new(Shared { store, providers, subscribers, after: Arc::new(after), engine }) }
+        let Self { store, providers, traces, subscribers, .. } = self;
+        let after = Arc::new(after);
+        Outbox { shared: Arc::new(Shared { store, providers, traces, subscribers, after, engine }) }
     }
 
     fn start_settler(&self, namesake: Option<Arc<Namesake>>) -> SettlerHandle {
@@ -166,6 +169,7 @@ impl<S: Store> Parts<S> {
             registry: self.registry.clone(),
             retry: self.retry.clone(),
             interceptors: self.interceptors.clone(),
+            traces: self.traces.clone(),
             queues: Queues::new(&self.config),
             in_flight: self.in_flight.clone(),
             remembered: self.remembered.clone(),

@@ -34,4 +34,5 @@ mod stage;
 mod statistics;
 mod surroundings;
 mod topologies;
+mod traces;
 mod writing;
