@@ -23,10 +23,11 @@ pub use transaction::{MemoryConnection, MemoryTransaction, Savepoint};
 
 use crate::runtime::{BoxFuture, Clock, SystemClock};
 use crate::store::{
-    Batch, DoneRows, EventStore, Found, LONGEST_LEASE, Lease, Mode, Owner, Settlement, StoreError, Take,
-    Token, WakeUp,
+    Batch, DoneRows, EventStore, Found, LONGEST_LEASE, Lease, Mode, Owner, Settlement, StoreError,
+    StoredEvent, Take, Token, WakeUp,
 };
-use crate::{PartitionSet, Timestamp};
+use crate::{Event, PartitionSet, Timestamp};
+use row::Row;
 use table::Table;
 
 /// A store in the memory of this process: for tests, for simulated time, and as the reference for all others.
@@ -53,7 +54,7 @@ use table::Table;
 /// ```
 #[derive(Clone)]
 pub struct MemoryStore {
-    database: Arc<Database>,
+    pub(crate) database: Arc<Database>,
 }
 
 impl MemoryStore {
@@ -65,12 +66,32 @@ impl MemoryStore {
     /// An empty database that goes by the time of day of `clock`, and by nothing else.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let (table, failovers) = (Mutex::default(), AtomicU64::new(0));
-        Self { database: Arc::new(Database { clock, table, failovers }) }
+        Self { database: Arc::new(Database { clock, table, failovers, journal: None }) }
     }
 
     /// Opens a transaction as a user's own driver would, past [`TxStore`](crate::store::TxStore).
     pub fn open(&self) -> MemoryTransaction {
         MemoryTransaction::begin(Arc::clone(&self.database))
+    }
+
+    /// All rows that are there, in the order of their numbers. For tests.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use pillarbox::store::TxStore;
+    /// # use pillarbox::{Event, MemoryStore};
+    /// let store = MemoryStore::new();
+    /// let mut tx = store.open();
+    /// store.insert(tx.connection(), &[Event::of_json("OrderPlaced", "{}")?], None).await?;
+    /// assert!(store.rows().is_empty());
+    ///
+    /// tx.commit()?;
+    /// assert_eq!(store.rows().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn rows(&self) -> Vec<StoredEvent> {
+        self.database.table().rows.values().map(Row::stored).collect()
     }
 
     /// Makes the row of `event_id` unreadable, as a writer with a bug could: it is handed out with `reason`
@@ -96,11 +117,13 @@ impl std::fmt::Debug for MemoryStore {
 }
 
 /// What all clones and transactions of one store share.
-struct Database {
+pub(crate) struct Database {
     clock: Arc<dyn Clock>,
     table: Mutex<Table>,
     /// How often another has taken the place of this one: sessions from before are cut off.
     failovers: AtomicU64,
+    /// What was committed, in the order of commits, if somebody wants to know: rows may be deleted.
+    pub(crate) journal: Option<Mutex<Vec<Event>>>,
 }
 
 impl Database {

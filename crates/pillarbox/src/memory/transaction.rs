@@ -1,7 +1,7 @@
 //! Transactions of the memory store.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use super::row::Row;
 use super::{Database, MemoryStore, check_lease, refused};
@@ -139,6 +139,10 @@ impl MemoryConnection {
         if let Some(row) = self.staged.iter().find(|row| table.seq_of(row.event.id()).is_some()) {
             let reason = format!("an event with the id `{}` was committed by another", row.event.id());
             return Err(CommitError::RolledBack { reason, source: None });
+        }
+        if let Some(journal) = &self.database.journal {
+            let events = self.staged.iter().map(|row| row.event.clone());
+            journal.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
         }
         std::mem::take(&mut self.staged).into_iter().for_each(|row| table.add(row));
         Ok(())
