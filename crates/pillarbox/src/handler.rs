@@ -1,6 +1,6 @@
 //! Handlers: several receivers of one event, of which each succeeds, retries and falls back on its own.
 
-mod fallback;
+pub(crate) mod fallback;
 mod progress;
 mod remembered;
 

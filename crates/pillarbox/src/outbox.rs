@@ -78,16 +78,16 @@ impl From<InsertError> for WriteError {
 /// Stop it with [`close`](Outbox::close). When the last clone is dropped without that, it stops as well, but
 /// nobody waits for what still runs.
 pub struct Outbox<S: Store> {
-    shared: Arc<Shared<S>>,
+    pub(crate) shared: Arc<Shared<S>>,
 }
 
-struct Shared<S: Store> {
+pub(crate) struct Shared<S: Store> {
     store: Arc<S>,
     providers: Providers,
     traces: Traces,
     subscribers: Subscribers<S>,
     after: Arc<AfterCommit>,
-    engine: Engine,
+    pub(crate) engine: Engine,
 }
 
 impl<S: Store> Clone for Outbox<S> {

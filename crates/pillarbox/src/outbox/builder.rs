@@ -49,7 +49,7 @@ use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink
 #[must_use = "nothing happens before `start`"]
 pub struct OutboxBuilder<S: Store> {
     store: S,
-    config: Config,
+    pub(crate) config: Config,
     topology: Topology,
     listeners: Listeners,
     registry: Option<Arc<dyn Registry>>,
@@ -63,8 +63,12 @@ pub struct OutboxBuilder<S: Store> {
     providers: Providers,
     traces: Traces,
     subscribers: Subscribers<S>,
-    runtime: Option<Runtime>,
+    pub(crate) runtime: Option<Runtime>,
+    /// Stands between the dispatcher and the routes, to see what is delivered.
+    pub(crate) observer: Option<Observer>,
 }
+
+pub(crate) type Observer = Box<dyn FnOnce(Arc<dyn Registry>) -> Arc<dyn Registry> + Send>;
 
 impl<S: Store> OutboxBuilder<S> {
     pub(super) fn new(store: S) -> Self {
@@ -85,6 +89,7 @@ impl<S: Store> OutboxBuilder<S> {
             traces: Traces::default(),
             subscribers: Subscribers::default(),
             runtime: None,
+            observer: None,
         }
     }
 
@@ -484,6 +489,11 @@ impl<S: Store> OutboxBuilder<S> {
         let incarnation = runtime.random.next_u64();
         let name = self.config.name.clone().unwrap_or_else(|| format!("{}-{incarnation:016x}", host()));
         let store = Arc::new(self.store);
+        let routes = self.registry.unwrap_or_else(|| Arc::new(self.listeners));
+        let registry = match self.observer {
+            Some(observe) => observe(routes),
+            None => routes,
+        };
         let is_owned =
             self.config.mode() == Mode::Ownership && !matches!(self.topology, Topology::WriterOnly);
         let parts = Parts {
@@ -499,7 +509,7 @@ impl<S: Store> OutboxBuilder<S> {
             remembered: Arc::default(),
             shutdown: Arc::new(Shutdown::new()),
             wake: Arc::default(),
-            registry: self.registry.unwrap_or_else(|| Arc::new(self.listeners)),
+            registry,
             retry: self.retry,
             interceptors: self.interceptors,
             config: self.config,

@@ -19,15 +19,15 @@ use crate::store::{Birth, Owner, StoreError};
 use crate::{Event, PartitionSet};
 
 /// Everything that runs behind an outbox; which parts there are depends on its topology.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     pub(super) runtime: Runtime,
     pub(super) config: Config,
     pub(super) owner: Owner,
     pub(super) meter: Arc<Meter>,
     pub(super) shutdown: Arc<Shutdown>,
     pub(super) announcer: Arc<Announcer>,
-    pub(super) settler: Option<SettlerHandle>,
-    pub(super) dispatcher: Option<Arc<Dispatcher>>,
+    pub(crate) settler: Option<SettlerHandle>,
+    pub(crate) dispatcher: Option<Arc<Dispatcher>>,
     pub(super) hot: Option<Arc<HotPath>>,
     pub(super) poller: Option<Arc<Poller>>,
     /// Present in place of the poller if partitions are owned.
