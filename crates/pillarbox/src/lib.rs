@@ -39,6 +39,7 @@
 //! - [`Tracing`] carries the trace of whoever writes to whoever gets the event.
 //! - [`store`] has the contracts of a store; [`MemoryStore`] is the reference.
 //! - [`Runtime`] is time, randomness and tasks, so that a test runs all of it in simulated time.
+//! - [`testing`] (with the feature `testing`) lets an application test what it writes and handles, in ten lines.
 //!
 //! Delivery is at least once: after a crash, a time-out or a lost answer an event comes again, with the same
 //! [id](Event::id). Events may overtake each other.
@@ -74,6 +75,8 @@ mod shutdown;
 mod sink;
 pub mod store;
 mod subscriber;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod timestamp;
 mod trace;
 mod tx;
