@@ -188,3 +188,67 @@ impl Drop for Watched {
         self.turns.end_for_good();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::*;
+
+    fn spawner() -> WatchedSpawner {
+        WatchedSpawner { tokio: Handle::current(), activity: Arc::default() }
+    }
+
+    #[tokio::test]
+    async fn task_that_waits_is_at_rest_until_it_is_woken() {
+        let spawner = spawner();
+        let (wake, woken) = oneshot::channel::<()>();
+        let (tell, mut told) = oneshot::channel();
+        let task = async move {
+            woken.await.unwrap();
+            tokio::task::yield_now().await;
+            tell.send("woken").unwrap();
+        };
+        spawner.spawn("test", Box::pin(task));
+        let rests = spawner.activity.at_rest().await;
+        assert!(told.try_recv().is_err());
+
+        wake.send(()).unwrap();
+        spawner.activity.rested_since(rests).await;
+        spawner.activity.at_rest().await;
+
+        told.await.unwrap();
+    }
+
+    /// Tokio makes a task that does much at once wait, and wakes it later.
+    #[tokio::test]
+    async fn task_that_has_used_up_its_budget_is_not_at_rest() {
+        let spawner = spawner();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        (0..1_000).for_each(|number| sender.send(number).unwrap());
+        let received = Arc::new(AtomicUsize::new(0));
+        let count = received.clone();
+        let task = async move {
+            while receiver.recv().await.is_some() {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        spawner.spawn("test", Box::pin(task));
+
+        spawner.activity.at_rest().await;
+
+        assert_eq!(received.load(Ordering::SeqCst), 1_000);
+        drop(sender);
+    }
+
+    #[tokio::test]
+    async fn task_that_panics_or_is_over_is_at_rest() {
+        let spawner = spawner();
+        spawner.spawn("test", Box::pin(async { assert!(std::hint::black_box(false), "seventeen") }));
+        spawner.spawn("test", Box::pin(async {}));
+
+        spawner.activity.at_rest().await;
+
+        assert_eq!(spawner.activity.awake.load(Ordering::SeqCst), 0);
+    }
+}
