@@ -73,6 +73,8 @@ mod settler;
 mod shares;
 mod shutdown;
 mod sink;
+#[doc(hidden)]
+pub mod spelling;
 pub mod store;
 mod subscriber;
 #[cfg(feature = "testing")]

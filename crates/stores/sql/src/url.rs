@@ -1,9 +1,7 @@
 //! Options in the URL of a database.
 
+pub use pillarbox::spelling::nearest;
 use pillarbox::store::StoreError;
-
-/// A name that differs from a known one in so many characters may be meant for it.
-const NEAR: usize = 2;
 
 /// The options in the query of `url`, as names and values.
 pub fn options(url: &str) -> impl Iterator<Item = (&str, &str)> {
@@ -50,31 +48,9 @@ pub fn unknown_option(url: &str, name: &str, known: &[&str]) -> StoreError {
     StoreError::Config(format!("the URL of the database has an unknown option `{name}`; {hint}"))
 }
 
-/// The word of `known` that `word` is probably meant for.
-pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let distances = known.iter().map(|known| (distance(word, known), *known));
-    distances.min().filter(|(distance, _)| *distance <= NEAR).map(|(_, known)| known)
-}
-
 /// Whether what stands before the host was cut in two by a `?`: the host comes behind it.
 fn is_password_torn(url: &str) -> bool {
     url.split_once('?').is_some_and(|(before, query)| !before.contains('@') && query.contains('@'))
-}
-
-/// How many characters must be added, removed or changed to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -137,16 +113,6 @@ mod tests {
             "sqlite::memory:",
         ] {
             assert!(check_password(url).is_ok(), "{url}");
-        }
-    }
-
-    /// The distance of two words is the least number of changes.
-    #[test]
-    fn words_have_a_distance() {
-        for (a, b, changes) in
-            [("", "", 0), ("host", "host", 0), ("hots", "host", 2), ("hst", "host", 1), ("", "host", 4)]
-        {
-            assert_eq!((distance(a, b), distance(b, a)), (changes, changes), "{a} {b}");
         }
     }
 }
