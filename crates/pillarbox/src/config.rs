@@ -1,11 +1,12 @@
 //! The options of an outbox, and which combinations make no sense.
 
+mod error;
+
 use std::time::Duration;
 
-use crate::handler::HandlersError;
+pub use error::ConfigError;
+
 use crate::lanes::Order;
-use crate::registry::AlreadyRegistered;
-use crate::retry::RetryError;
 use crate::store::{DoneRows, LONGEST_LEASE, Mode};
 
 /// What happens to an event that has no listener.
@@ -29,40 +30,29 @@ pub enum DeadHead {
     Park,
 }
 
+/// Which parts run behind an outbox, where no handler of the user's own takes their place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Plan {
+    #[default]
+    Full,
+    PollerOnly,
+    WriterOnly,
+}
+
 /// The most outcomes that wait to be recorded, whatever the queues hold.
 const MOST_UNRECORDED: usize = 10_000;
 
 /// How long an event without a listener is held before it is looked at again.
 pub(crate) const HOLD_FOR: Duration = Duration::from_secs(60);
 
-/// An option, or a combination of options, that makes no sense.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// An option has a value that cannot work.
-    #[error("`{option}` is {value}: {remedy}")]
-    Invalid {
-        /// The option, named after its setter.
-        option: &'static str,
-        /// Its value.
-        value: String,
-        /// What would work.
-        remedy: String,
-    },
-    /// Two listeners want the same events.
-    #[error(transparent)]
-    Listener(#[from] AlreadyRegistered),
-    /// The retry policy makes no sense.
-    #[error(transparent)]
-    Retry(#[from] RetryError),
-    /// The handlers make no sense.
-    #[error(transparent)]
-    Handlers(#[from] HandlersError),
-}
-
-/// The options that are plain values; each is documented at its setter.
+/// The options that are plain values; each is documented at its setter, and has a line in `settings::option`.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
+    pub(crate) enabled: bool,
+    pub(crate) discard_when_disabled: bool,
+    pub(crate) topology: Plan,
+    pub(crate) publish_after_save: bool,
+    pub(crate) store_events: bool,
     pub(crate) name: Option<String>,
     pub(crate) workers: usize,
     pub(crate) hot_queue: usize,
@@ -94,6 +84,11 @@ pub(crate) struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            enabled: true,
+            discard_when_disabled: false,
+            topology: Plan::Full,
+            publish_after_save: true,
+            store_events: true,
             name: None,
             workers: 4,
             hot_queue: 1_000,
@@ -324,7 +319,7 @@ fn require(
     if holds {
         return Ok(());
     }
-    Err(ConfigError::Invalid { option, value: value.to_string(), remedy: remedy.to_string() })
+    Err(ConfigError::invalid(option, value, remedy))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use std::time::Duration;
 pub(crate) use in_flight::InFlight;
 pub(crate) use panic::{CatchPanic, caught, quietly, shown};
 pub(crate) use queues::{Item, Queues, Stored};
+pub(crate) use worker::Fault;
 
 use tokio::sync::RwLock;
 

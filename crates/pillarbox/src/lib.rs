@@ -26,7 +26,8 @@
 //! With a real database the store is another, statements of yours run on `&mut *tx`, and they and the event are
 //! committed together.
 //!
-//! - [`Outbox`] writes and delivers; [`OutboxBuilder`] has all options and their defaults.
+//! - [`Outbox`] writes and delivers; [`OutboxBuilder`] has all options and their defaults, and [`Settings`] read them
+//!   from the environment and, with the feature `toml`, from a file.
 //! - [`Event`](struct@Event) is what is written; [`derive(Event)`](derive@Event) makes a type of yours a
 //!   [`DomainEvent`], and [`IntoEvent`] is for what is built by hand.
 //! - [`Tx`] is a transaction of the outbox; [`Outbox::write_in`] uses one of your own.
@@ -69,6 +70,7 @@ mod purge;
 mod registry;
 mod retry;
 mod runtime;
+mod settings;
 mod settler;
 mod shares;
 mod shutdown;
@@ -102,8 +104,9 @@ pub use partition::{PARTITIONS, PartitionSet, partition_of};
 pub use pillarbox_macros::Event;
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
-pub use retry::{Filtered, Retry, RetryError, RetryPolicy};
+pub use retry::{ErrorKind, Filtered, Retry, RetryError, RetryPolicy};
 pub use runtime::{BoxFuture, Clock, Random, Runtime, Spawn, SystemClock};
+pub use settings::{EffectiveOption, Origin, Settings, SettingsError, StoreSettings};
 pub use shutdown::Stopped;
 pub use sink::{MemorySink, Run, Sink, SinkError};
 pub use timestamp::Timestamp;

@@ -1,6 +1,8 @@
 //! The outbox: writes events inside transactions and delivers them after.
 
 mod builder;
+mod configured;
+mod gate;
 mod lifecycle;
 mod parts;
 
@@ -9,6 +11,7 @@ use std::sync::Arc;
 
 pub use builder::OutboxBuilder;
 
+use gate::Gate;
 use lifecycle::Engine;
 
 use crate::ambient::{self, CurrentTx, NoTransaction, TransactionError};
@@ -53,6 +56,11 @@ pub enum WriteError {
     /// A [subscriber](OutboxBuilder::subscribe) in this process failed: the transaction can no longer be committed.
     #[error("a subscriber failed, and with it the transaction: {0}")]
     Subscriber(ListenerError),
+    /// The outbox is [disabled](OutboxBuilder::enabled).
+    #[error(
+        "the outbox is disabled (`enabled = false`); enable it, or throw its events away with `discard_when_disabled`"
+    )]
+    Disabled,
     /// The database did not take it.
     #[error("the event could not be written")]
     Store(#[source] StoreError),
@@ -86,8 +94,20 @@ pub(crate) struct Shared<S: Store> {
     providers: Providers,
     traces: Traces,
     subscribers: Subscribers<S>,
+    gate: Gate,
     after: Arc<AfterCommit>,
     pub(crate) engine: Engine,
+}
+
+impl<S: Store> Shared<S> {
+    /// Tells subscribers in this process of events that are being written.
+    async fn tell(&self, events: &[Event], connection: &mut S::Connection) -> Result<(), ListenerError> {
+        if self.engine.config.publish_after_save {
+            self.subscribers.hand_to(events, connection).await
+        } else {
+            Ok(())
+        }
+    }
 }
 
 impl<S: Store> Clone for Outbox<S> {
@@ -189,6 +209,7 @@ impl<S: Store> Outbox<S> {
         if !tx.is_active() {
             return Err(WriteError::Cancelled);
         }
+        let is_stored = self.shared.gate.is_stored()?;
         self.shared.providers.capture(&mut events)?;
         self.shared.traces.capture(&mut events);
         let events = self.shared.engine.placed(events);
@@ -196,15 +217,15 @@ impl<S: Store> Outbox<S> {
         // Before the statement is sent, so that the deadline lies before the lease's end.
         let deadline = self.shared.engine.birth_deadline();
         tx.spoiled = Some(Spoiled::Cut);
-        if self.shared.subscribers.are_stored {
+        if is_stored {
             let inserted = self.shared.store.insert(&mut *tx, &events, birth.as_ref()).await;
             tx.spoiled = inserted.is_ok().then_some(Spoiled::Cut);
             inserted?;
         }
-        let handed = self.shared.subscribers.hand_to(&events, &mut *tx).await;
+        let handed = self.shared.tell(&events, &mut *tx).await;
         tx.spoiled = handed.is_err().then_some(Spoiled::BySubscriber);
         handed.map_err(WriteError::Subscriber)?;
-        if self.shared.subscribers.are_stored {
+        if is_stored {
             note(&mut tx.written, events, birth.as_ref(), deadline);
         }
         if mutant!(HotBeforeCommit) {
@@ -225,22 +246,27 @@ impl<S: Store> Outbox<S> {
     ) -> Result<Receipt, WriteError> {
         let mut events: Vec<Event> =
             events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
+        let is_stored = self.shared.gate.is_stored()?;
         self.shared.providers.capture(&mut events)?;
         self.shared.traces.capture(&mut events);
         let mut events = self.shared.engine.placed(events);
         let connection = S::foreign_connection(tx);
-        let subscribers = &self.shared.subscribers;
-        if !events.is_empty() && subscribers.are_stored {
+        if !events.is_empty() && is_stored {
             self.shared.store.insert(connection, &events, None).await?;
         }
-        subscribers.hand_to(&events, connection).await.map_err(WriteError::Subscriber)?;
-        events.retain(|_| subscribers.are_stored);
+        self.shared.tell(&events, connection).await.map_err(WriteError::Subscriber)?;
+        events.retain(|_| is_stored);
         Ok(Receipt::of_events(&events))
+    }
+
+    /// Whether it is [enabled](OutboxBuilder::enabled); for adapters that write by means of their own.
+    pub fn is_enabled(&self) -> bool {
+        self.shared.engine.config.enabled
     }
 
     /// Says that the transaction of a receipt has been committed, so that its events are delivered at once.
     pub fn committed(&self, receipt: Receipt) {
-        if !receipt.ids.is_empty() {
+        if !receipt.ids.is_empty() && self.is_enabled() {
             self.shared.after.wake(receipt.partitions);
         }
     }

@@ -1,11 +1,16 @@
 //! When a failed event is tried again, and when it is given up.
 
+mod configured;
 mod filter;
+mod kind;
 
 use std::error::Error;
 use std::time::Duration;
 
+pub(crate) use configured::{RetryConfig, RetryKind};
 pub use filter::Filtered;
+pub use kind::ErrorKind;
+pub(crate) use kind::Kinds;
 
 /// When a failed event is tried again, and when it is given up; [`Retry`] is the built-in one.
 ///

@@ -46,15 +46,11 @@ where
 /// The subscribers of an outbox, by aggregate type and event type.
 pub(crate) struct Subscribers<S: TxStore> {
     by_kind: HashMap<Kind, Vec<SharedSubscriber<S::Connection>>>,
-    /// Whether they are called.
-    pub(crate) are_called: bool,
-    /// Whether events are stored besides.
-    pub(crate) are_stored: bool,
 }
 
 impl<S: TxStore> Default for Subscribers<S> {
     fn default() -> Self {
-        Self { by_kind: HashMap::new(), are_called: true, are_stored: true }
+        Self { by_kind: HashMap::new() }
     }
 }
 
@@ -77,7 +73,7 @@ impl<S: TxStore> Subscribers<S> {
         events: &[Event],
         connection: &mut S::Connection,
     ) -> Result<(), ListenerError> {
-        if !self.are_called || self.by_kind.is_empty() {
+        if self.by_kind.is_empty() {
             return Ok(());
         }
         for event in events {

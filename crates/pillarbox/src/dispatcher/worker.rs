@@ -20,7 +20,7 @@ use crate::{Delivery, ListenerError};
 
 /// What ended an attempt other than the listener's own answer.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+pub(crate) enum Fault {
     #[error("the listener did not answer within {0:?}")]
     TimedOut(Duration),
     #[error("the listener panicked: {0}")]

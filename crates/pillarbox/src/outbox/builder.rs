@@ -1,11 +1,12 @@
 //! Puts an outbox together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::parts::{Parts, Topology};
 use super::{Outbox, Store};
-use crate::config::{Config, ConfigError, DeadHead, Unroutable};
+use crate::config::{Config, ConfigError, DeadHead, Plan, Unroutable};
 use crate::context::{ContextProvider, Providers};
 use crate::dispatcher::InFlight;
 use crate::handler::{Handlers, HandlersError};
@@ -14,8 +15,9 @@ use crate::metrics::{Meter, MetricsExporter, NoMetrics};
 use crate::partitions::{Mailbox, Tenure};
 use crate::poller::PollerHandler;
 use crate::registry::{AlreadyRegistered, Listeners, Registry, Target};
-use crate::retry::{Retry, RetryError, RetryPolicy};
+use crate::retry::{Kinds, Retry, RetryError, RetryPolicy};
 use crate::runtime::{BoxFuture, Runtime};
+use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::store::{DoneRows, Mode, Owner};
 use crate::subscriber::Subscribers;
@@ -41,6 +43,8 @@ use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink
 /// | [`subscribe`](Self::subscribe), [`publish_after_save`](Self::publish_after_save), [`store_events`](Self::store_events) | nobody, true, true | who is told inside the transaction |
 /// | [`name`](Self::name) | generated | with a name, a restart takes over its own leases at once |
 /// | [`ordered`](Self::ordered), [`mode`](Self::mode) | no order, by claims | order by key; how work is taken |
+/// | [`settings`](Self::settings) | none | options from a file and from the environment |
+/// | [`enabled`](Self::enabled), [`discard_when_disabled`](Self::discard_when_disabled) | true, false | whether it does anything |
 /// | [`delete_done`](Self::delete_done), [`keep_done_for`](Self::keep_done_for) | keep for ever | what becomes of done events |
 ///
 /// It delivers from memory after a commit and from the table by polling, unless one of
@@ -50,12 +54,17 @@ use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink
 pub struct OutboxBuilder<S: Store> {
     store: S,
     pub(crate) config: Config,
-    topology: Topology,
+    /// The options that the program set itself.
+    pub(super) by_program: BTreeSet<&'static str>,
+    pub(super) settings: Settings,
+    /// In place of the dispatcher.
+    own_handler: Option<Arc<dyn PollerHandler>>,
     listeners: Listeners,
     registry: Option<Arc<dyn Registry>>,
     bad_handlers: Option<HandlersError>,
     twice: Option<AlreadyRegistered>,
-    retry: Arc<dyn RetryPolicy>,
+    pub(super) retry: Option<Arc<dyn RetryPolicy>>,
+    pub(super) kinds: Kinds,
     bad_retry: Option<RetryError>,
     interceptors: Vec<SharedInterceptor>,
     metrics: Arc<dyn MetricsExporter>,
@@ -75,12 +84,15 @@ impl<S: Store> OutboxBuilder<S> {
         Self {
             store,
             config: Config::default(),
-            topology: Topology::Full,
+            by_program: BTreeSet::new(),
+            settings: Settings::default(),
+            own_handler: None,
             listeners: Listeners::new(),
             registry: None,
             bad_handlers: None,
             twice: None,
-            retry: Arc::new(Retry::default()),
+            retry: None,
+            kinds: Kinds::default(),
             bad_retry: None,
             interceptors: Vec::new(),
             metrics: Arc::new(NoMetrics),
@@ -151,9 +163,8 @@ impl<S: Store> OutboxBuilder<S> {
     }
 
     /// What becomes of events without a listener; the default is [`Unroutable::Dead`].
-    pub fn unroutable(mut self, policy: Unroutable) -> Self {
-        self.config.unroutable = policy;
-        self
+    pub fn unroutable(self, policy: Unroutable) -> Self {
+        self.set("unroutable", |config| config.unroutable = policy)
     }
 
     /// The retry policy: the built-in [`Retry`], checked when the outbox is started.
@@ -164,7 +175,7 @@ impl<S: Store> OutboxBuilder<S> {
     /// A retry policy of your own, or one that is [filtered](crate::Filtered) by errors.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.bad_retry = policy.check().err();
-        self.retry = Arc::new(policy);
+        self.retry = Some(Arc::new(policy));
         self
     }
 
@@ -238,16 +249,14 @@ impl<S: Store> OutboxBuilder<S> {
     }
 
     /// Whether [subscribers](Self::subscribe) are called when an event is written; default true.
-    pub fn publish_after_save(mut self, publish: bool) -> Self {
-        self.subscribers.are_called = publish;
-        self
+    pub fn publish_after_save(self, publish: bool) -> Self {
+        self.set("publish_after_save", |config| config.publish_after_save = publish)
     }
 
     /// Whether events are stored; default true. If not, they are handed to [subscribers](Self::subscribe) only, and
     /// nothing is delivered.
-    pub fn store_events(mut self, store: bool) -> Self {
-        self.subscribers.are_stored = store;
-        self
+    pub fn store_events(self, store: bool) -> Self {
+        self.set("store_events", |config| config.store_events = store)
     }
 
     /// The name of this instance, unique by your promise: started again under it, the instance takes over
@@ -255,111 +264,94 @@ impl<S: Store> OutboxBuilder<S> {
     /// an instance that died end by themselves.
     ///
     /// If two live instances bear one name all the same, the older [stops](crate::Outbox::stopped).
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.config.name = Some(name.into());
-        self
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.set("name", |config| config.name = Some(name.into()))
     }
 
     /// How many listeners run at once; default 4.
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.config.workers = workers;
-        self
+    pub fn workers(self, workers: usize) -> Self {
+        self.set("workers", |config| config.workers = workers)
     }
 
     /// How many events wait in the hot queue; default 1,000. Beyond that the poller delivers. With [`Mode::Ownership`]
     /// it stays empty.
-    pub fn hot_queue(mut self, capacity: usize) -> Self {
-        self.config.hot_queue = capacity;
-        self
+    pub fn hot_queue(self, capacity: usize) -> Self {
+        self.set("hot_queue", |config| config.hot_queue = capacity)
     }
 
     /// How many events wait in the cold queue; default 1,000. With [`Mode::Ownership`] as many are in memory at most,
     /// from when they are read until their outcomes are recorded.
-    pub fn cold_queue(mut self, capacity: usize) -> Self {
-        self.config.cold_queue = capacity;
-        self
+    pub fn cold_queue(self, capacity: usize) -> Self {
+        self.set("cold_queue", |config| config.cold_queue = capacity)
     }
 
     /// How long a listener may take before it is cancelled and counts as failed; default 30 s.
-    pub fn delivery_timeout(mut self, limit: Duration) -> Self {
-        self.config.delivery_timeout = limit;
-        self
+    pub fn delivery_timeout(self, limit: Duration) -> Self {
+        self.set("delivery_timeout", |config| config.delivery_timeout = limit)
     }
 
     /// What a lease must exceed the delivery by, for the way to the worker and for settling; default 5 s.
-    pub fn margin(mut self, margin: Duration) -> Self {
-        self.config.margin = margin;
-        self
+    pub fn margin(self, margin: Duration) -> Self {
+        self.set("margin", |config| config.margin = margin)
     }
 
     /// How long [`close`](Outbox::close) waits for listeners that run; default 5 s, and 15 s with
     /// [`Mode::Ownership`].
-    pub fn drain_timeout(mut self, limit: Duration) -> Self {
-        self.config.drain_timeout = Some(limit);
-        self
+    pub fn drain_timeout(self, limit: Duration) -> Self {
+        self.set("drain_timeout", |config| config.drain_timeout = Some(limit))
     }
 
     /// How many events the first take asks for; default 50. While takes come back full it doubles, up to the
     /// free room of the cold queue.
-    pub fn batch_size(mut self, events: usize) -> Self {
-        self.config.batch_size = events;
-        self
+    pub fn batch_size(self, events: usize) -> Self {
+        self.set("batch_size", |config| config.batch_size = events)
     }
 
     /// The most events in one take, however large the backlog is; by default the room of the cold queue.
-    pub fn max_batch(mut self, events: usize) -> Self {
-        self.config.max_batch = Some(events);
-        self
+    pub fn max_batch(self, events: usize) -> Self {
+        self.set("max_batch", |config| config.max_batch = Some(events))
     }
 
     /// How long the poller sleeps when nothing is due and nothing wakes it; default 5 s.
-    pub fn poll_every(mut self, interval: Duration) -> Self {
-        self.config.poll_every = interval;
-        self
+    pub fn poll_every(self, interval: Duration) -> Self {
+        self.set("poll_every", |config| config.poll_every = interval)
     }
 
     /// Leave events to others that were written less than this ago; default zero. Not with [`Mode::Ownership`].
-    pub fn skip_recent(mut self, age: Duration) -> Self {
-        self.config.skip_recent = age;
-        self
+    pub fn skip_recent(self, age: Duration) -> Self {
+        self.set("skip_recent", |config| config.skip_recent = age)
     }
 
     /// How long taken events belong to this instance; default 5 minutes, at most an hour. It must exceed
     /// the delivery timeout and the margin. With [`Mode::Ownership`] heartbeats take its place.
-    pub fn lease_for(mut self, lease: Duration) -> Self {
-        self.config.lease_for = lease;
-        self
+    pub fn lease_for(self, lease: Duration) -> Self {
+        self.set("lease_for", |config| config.lease_for = lease)
     }
 
     /// How often the process may die over an event before the event is dead; default 5.
-    pub fn max_starts(mut self, starts: u32) -> Self {
-        self.config.max_starts = starts;
-        self
+    pub fn max_starts(self, starts: u32) -> Self {
+        self.set("max_starts", |config| config.max_starts = starts)
     }
 
     /// The most events, and bytes of payload, in a run for a sink; default 500 and 4 MiB.
-    pub fn run_limits(mut self, events: usize, bytes: usize) -> Self {
-        self.config.run_events = events;
-        self.config.run_bytes = bytes;
-        self
+    pub fn run_limits(self, events: usize, bytes: usize) -> Self {
+        self.set("run_events", |config| config.run_events = events)
+            .set("run_bytes", |config| config.run_bytes = bytes)
     }
 
     /// Forget that an event is in flight after this time; by default never.
-    pub fn in_flight_ttl(mut self, ttl: Duration) -> Self {
-        self.config.in_flight_ttl = Some(ttl);
-        self
+    pub fn in_flight_ttl(self, ttl: Duration) -> Self {
+        self.set("in_flight_ttl", |config| config.in_flight_ttl = Some(ttl))
     }
 
     /// Delete events when they are done; by default they are kept.
-    pub fn delete_done(mut self) -> Self {
-        self.config.done = DoneRows::Delete;
-        self
+    pub fn delete_done(self) -> Self {
+        self.set("delete_done", |config| config.done = DoneRows::Delete)
     }
 
     /// Delete done events after this time, by a task of this outbox; by default they are kept for ever.
-    pub fn keep_done_for(mut self, retention: Duration) -> Self {
-        self.config.keep_done_for = Some(retention);
-        self
+    pub fn keep_done_for(self, retention: Duration) -> Self {
+        self.set("keep_done_for", |config| config.keep_done_for = Some(retention))
     }
 
     /// How work is taken; default [`Mode::Claims`], or [`Mode::Ownership`] if it is [ordered](Self::ordered).
@@ -367,68 +359,60 @@ impl<S: Store> OutboxBuilder<S> {
     /// All instances on one table take work in the same mode: who comes with the other one while any of them is alive
     /// is [refused](crate::Outbox::stopped), with their names; while none is, the mode of the table changes. With [`Mode::Ownership`] nothing is delivered from memory: a commit wakes
     /// the owner of the partition, who reads.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.config.mode = Some(mode);
-        self
+    pub fn mode(self, mode: Mode) -> Self {
+        self.set("mode", |config| config.mode = Some(mode))
     }
 
     /// Deliver the events of one key one after the other, in the order in which they were committed; different keys do
     /// not wait for each other. It brings [`Mode::Ownership`] with it.
-    pub fn ordered(mut self) -> Self {
-        self.config.is_ordered = true;
-        self
+    pub fn ordered(self) -> Self {
+        self.set("ordered", |config| config.is_ordered = true)
     }
 
     /// Whether events wait for one of their key that failed and is to be tried again; default true. If not, they pass
     /// it.
-    pub fn stop_on_first_failure(mut self, stop: bool) -> Self {
-        self.config.stop_on_first_failure = stop;
-        self
+    pub fn stop_on_first_failure(self, stop: bool) -> Self {
+        self.set("stop_on_first_failure", |config| config.stop_on_first_failure = stop)
     }
 
     /// What a dead event means for those of its key that follow it; default [`DeadHead::Release`].
-    pub fn on_dead_head(mut self, policy: DeadHead) -> Self {
-        self.config.dead_head = policy;
-        self
+    pub fn on_dead_head(self, policy: DeadHead) -> Self {
+        self.set("on_dead_head", |config| config.dead_head = policy)
     }
 
     /// How often this instance says that it is alive, whatever its mode; default 5 s.
-    pub fn heartbeat_every(mut self, interval: Duration) -> Self {
-        self.config.heartbeat_every = interval;
-        self
+    pub fn heartbeat_every(self, interval: Duration) -> Self {
+        self.set("heartbeat_every", |config| config.heartbeat_every = interval)
     }
 
     /// After which silence an instance counts as dead; default 30 s, at most an hour. Then others take its partitions, and
     /// it does not keep the mode of the table from being changed any more. It must be at least twice the heartbeat's
     /// interval, and with [`Mode::Ownership`] the margin more.
-    pub fn silent_after(mut self, silence: Duration) -> Self {
-        self.config.silent_after = silence;
-        self
+    pub fn silent_after(self, silence: Duration) -> Self {
+        self.set("silent_after", |config| config.silent_after = silence)
     }
 
     /// How often an instance gives up partitions that are not in its share; default 10 s. Free ones are taken at each
     /// heartbeat.
-    pub fn rebalance_every(mut self, interval: Duration) -> Self {
-        self.config.rebalance_every = interval;
-        self
+    pub fn rebalance_every(self, interval: Duration) -> Self {
+        self.set("rebalance_every", |config| config.rebalance_every = interval)
     }
 
     /// Deliver from the table only, never from memory.
-    pub fn poller_only(mut self) -> Self {
-        self.topology = Topology::PollerOnly;
-        self
+    pub fn poller_only(self) -> Self {
+        self.planned(Plan::PollerOnly)
     }
 
     /// Hand what the poller takes to `handler`, and run no dispatcher.
-    pub fn poller_handler(mut self, handler: impl PollerHandler) -> Self {
-        self.topology = Topology::OwnHandler(Arc::new(handler));
-        self
+    pub fn poller_handler(self, handler: impl PollerHandler) -> Self {
+        let mut builder = self.planned(Plan::PollerOnly);
+        builder.own_handler = Some(Arc::new(handler));
+        builder
     }
 
     /// Only write: another process delivers.
-    pub fn writer_only(mut self) -> Self {
-        self.topology = Topology::WriterOnly;
-        self
+    pub fn writer_only(self) -> Self {
+        self.planned(Plan::WriterOnly)
     }
 
     /// Time, randomness and tasks; by default those of the current tokio runtime.
@@ -437,9 +421,24 @@ impl<S: Store> OutboxBuilder<S> {
         self
     }
 
+    /// The parts that are to run, and a handler of the user's own takes nobody's place any more.
+    fn planned(mut self, plan: Plan) -> Self {
+        self.own_handler = None;
+        self.set("topology", |config| config.topology = plan)
+    }
+
+    fn topology(&self) -> Topology {
+        match (&self.own_handler, self.config.topology) {
+            (Some(handler), _) => Topology::OwnHandler(handler.clone()),
+            (None, Plan::Full) => Topology::Full,
+            (None, Plan::PollerOnly) => Topology::PollerOnly,
+            (None, Plan::WriterOnly) => Topology::WriterOnly,
+        }
+    }
+
     /// Routes that nobody would follow are a mistake.
     fn check_routes(&self) -> Result<(), ConfigError> {
-        let remedy = match (&self.topology, &self.registry) {
+        let remedy = match (self.topology(), &self.registry) {
             _ if self.listeners.is_empty() => return Ok(()),
             (Topology::WriterOnly, _) => {
                 "an outbox that only writes calls no listener; leave one of the two out"
@@ -450,29 +449,26 @@ impl<S: Store> OutboxBuilder<S> {
             (_, Some(_)) => {
                 "`handlers` or `registry` takes the place of `on` and `route`; leave one of the two out"
             }
-            (Topology::Full | Topology::PollerOnly, None) => return Ok(()),
+            (Topology::Full | Topology::PollerOnly | Topology::Disabled, None) => return Ok(()),
         };
-        Err(ConfigError::Invalid { option: "on", value: "set".to_owned(), remedy: remedy.to_owned() })
+        Err(ConfigError::invalid("on", "set", remedy))
     }
 
     /// A handler of the user's own settles events one by one, and nobody would keep their order.
     fn check_topology(&self) -> Result<(), ConfigError> {
-        if self.config.mode() == Mode::Claims || !matches!(self.topology, Topology::OwnHandler(_)) {
+        if self.config.mode() == Mode::Claims || self.own_handler.is_none() {
             return Ok(());
         }
         let remedy = "with `Mode::Ownership` events go to listeners and sinks; leave one of the two out";
-        Err(ConfigError::Invalid {
-            option: "poller_handler",
-            value: "set".to_owned(),
-            remedy: remedy.to_owned(),
-        })
+        Err(ConfigError::invalid("poller_handler", "set", remedy))
     }
 
     /// Checks the options and starts the outbox.
     ///
     /// # Panics
     /// If called outside a tokio runtime, unless [`runtime`](Self::runtime) gave another.
-    pub fn start(self) -> Result<Outbox<S>, ConfigError> {
+    pub fn start(mut self) -> Result<Outbox<S>, ConfigError> {
+        let retry = self.resolve()?;
         if let Some(twice) = self.twice {
             return Err(twice.into());
         }
@@ -482,9 +478,10 @@ impl<S: Store> OutboxBuilder<S> {
         if let Some(error) = self.bad_handlers {
             return Err(error.into());
         }
-        self.config.check()?;
-        self.check_routes()?;
-        self.check_topology()?;
+        let checked =
+            self.config.check().and_then(|()| self.check_routes()).and_then(|()| self.check_topology());
+        checked.map_err(|error| self.with_origins(error))?;
+        let topology = if self.config.enabled { self.topology() } else { Topology::Disabled };
         let runtime = self.runtime.unwrap_or_else(Runtime::tokio);
         let incarnation = runtime.random.next_u64();
         let name = self.config.name.clone().unwrap_or_else(|| format!("{}-{incarnation:016x}", host()));
@@ -494,8 +491,8 @@ impl<S: Store> OutboxBuilder<S> {
             Some(observe) => observe(routes),
             None => routes,
         };
-        let is_owned =
-            self.config.mode() == Mode::Ownership && !matches!(self.topology, Topology::WriterOnly);
+        let is_owned = self.config.mode() == Mode::Ownership
+            && !matches!(topology, Topology::WriterOnly | Topology::Disabled);
         let parts = Parts {
             tenure: is_owned.then(|| Arc::new(Tenure::new(runtime.clone()))),
             mailbox: is_owned.then(Mailbox::new),
@@ -510,12 +507,12 @@ impl<S: Store> OutboxBuilder<S> {
             shutdown: Arc::new(Shutdown::new()),
             wake: Arc::default(),
             registry,
-            retry: self.retry,
+            retry,
             interceptors: self.interceptors,
             config: self.config,
             runtime,
         };
-        Ok(parts.assemble(self.topology, self.hook))
+        Ok(parts.assemble(topology, self.hook))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::{Mutex, RwLock, mpsc, oneshot};
 
+use super::gate::Gate;
 use super::lifecycle::{self, Engine, Member};
 use super::{Outbox, Shared, Store};
 use crate::announcer::Announcer;
@@ -37,6 +38,8 @@ pub(super) enum Topology {
     PollerOnly,
     OwnHandler(Arc<dyn PollerHandler>),
     WriterOnly,
+    /// Nothing runs, and nothing is written.
+    Disabled,
 }
 
 /// What every topology shares.
@@ -71,8 +74,8 @@ impl<S: Store> Parts<S> {
     ) -> Outbox<S> {
         let (alive, tasks) = mpsc::channel(1);
         let namesake = self.config.name.is_some().then(|| self.namesake());
-        let settler =
-            (!matches!(topology, Topology::WriterOnly)).then(|| self.start_settler(namesake.clone()));
+        let settler = (!matches!(topology, Topology::WriterOnly | Topology::Disabled))
+            .then(|| self.start_settler(namesake.clone()));
         let dispatcher = match (&topology, &settler) {
             (Topology::Full | Topology::PollerOnly, Some(settler)) => Some(self.dispatcher(settler)),
             _ => None,
@@ -110,7 +113,7 @@ impl<S: Store> Parts<S> {
             self.spawn("poller", &alive, Box::pin(poller.clone().run()));
             self.spawn("wake-up", &alive, Box::pin(poller.clone().listen(self.store.clone())));
         }
-        if let Some(keep_for) = self.config.keep_done_for {
+        if let Some(keep_for) = self.config.keep_done_for.filter(|_| self.config.enabled) {
             let task = purge::run(self.store.clone(), self.runtime.clone(), self.shutdown.clone(), keep_for);
             self.spawn("purge", &alive, Box::pin(task));
         }
@@ -136,7 +139,8 @@ impl<S: Store> Parts<S> {
         };
         let Self { store, providers, traces, subscribers, .. } = self;
         let after = Arc::new(after);
-        Outbox { shared: Arc::new(Shared { store, providers, traces, subscribers, after, engine }) }
+        let gate = Gate::new(&engine.config);
+        Outbox { shared: Arc::new(Shared { store, providers, traces, subscribers, gate, after, engine }) }
     }
 
     fn start_settler(&self, namesake: Option<Arc<Namesake>>) -> SettlerHandle {

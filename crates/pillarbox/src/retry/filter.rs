@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{RetryError, RetryPolicy};
 
-type Matches = Arc<dyn Fn(&(dyn Error + 'static)) -> bool + Send + Sync>;
+pub(super) type Matches = Arc<dyn Fn(&(dyn Error + 'static)) -> bool + Send + Sync>;
 
 /// A retry policy that gives up at once what a second try cannot mend; made by [`Retry::only`](super::Retry::only),
 /// [`Retry::never`](super::Retry::never) and their kin, or around a policy of yours.
@@ -107,15 +107,16 @@ impl<P: fmt::Debug> fmt::Debug for Filtered<P> {
 }
 
 /// Whether an error, or one of its causes, is of this type.
-fn is_or_comes_from<E: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.is::<E>() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+pub(super) fn is_or_comes_from<E: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
+    any_cause(error, |cause| cause.is::<E>())
+}
+
+/// Whether an error, or one of its causes, matches.
+pub(super) fn any_cause(
+    error: &(dyn Error + 'static),
+    matches: impl Fn(&(dyn Error + 'static)) -> bool,
+) -> bool {
+    std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source()).any(matches)
 }
 
 #[cfg(test)]

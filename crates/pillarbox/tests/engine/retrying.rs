@@ -9,7 +9,7 @@ use pillarbox::{Delivery, ListenerError, OutboxBuilder, Retry, RetryPolicy, Stor
 use crate::stage::{HOUR, Notes, SECOND, Stage, placed, write};
 
 /// When each attempt at an event that always fails began, after the first one.
-async fn attempts_after<S: Store>(stage: &Stage, outbox: OutboxBuilder<S>) -> Vec<Duration> {
+pub(crate) async fn attempts_after<S: Store>(stage: &Stage, outbox: OutboxBuilder<S>) -> Vec<Duration> {
     let times = Notes::<Duration>::new();
     let (noted, clock) = (times.clone(), stage.runtime.clock.clone());
     let listener = move |_: Delivery| {
@@ -29,7 +29,7 @@ fn nominal(index: usize) -> Duration {
 }
 
 #[track_caller]
-fn close(delays: &[Duration], expected: &[u64]) {
+pub(crate) fn close(delays: &[Duration], expected: &[u64]) {
     let fits = |(delay, &millis): (&Duration, &u64)| {
         (Duration::from_millis(millis)..Duration::from_millis(millis + 30)).contains(delay)
     };

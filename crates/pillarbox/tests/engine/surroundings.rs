@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::stage::{Notes, Stage, placed, write};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct OrderShipped {
-    order: String,
+pub(crate) struct OrderShipped {
+    pub(crate) order: String,
 }
 
 impl DomainEvent for OrderShipped {
@@ -23,7 +23,7 @@ impl DomainEvent for OrderShipped {
     }
 }
 
-fn shipped(order: &str) -> OrderShipped {
+pub(crate) fn shipped(order: &str) -> OrderShipped {
     OrderShipped { order: order.to_owned() }
 }
 
