@@ -193,7 +193,7 @@ pub(crate) async fn connect(kind: Kind, options: AnyOptions) -> Result<AnyStore,
     match kind {
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => {
-            let mut chosen = SqliteStore::options(options.url).prefix(options.prefix);
+            let mut chosen = SqliteStore::options(options.url).prefix(options.prefix.unwrap_or_default());
             if let Some(create_if_missing) = options.create_if_missing {
                 chosen = chosen.create_if_missing(create_if_missing);
             }
@@ -207,7 +207,7 @@ pub(crate) async fn connect(kind: Kind, options: AnyOptions) -> Result<AnyStore,
         }
         #[cfg(feature = "postgres")]
         Kind::Postgres => {
-            let mut chosen = PostgresStore::options(options.url).prefix(options.prefix);
+            let mut chosen = PostgresStore::options(options.url).prefix(options.prefix.unwrap_or_default());
             if let Some(schema) = options.schema {
                 chosen = chosen.schema(schema);
             }
@@ -221,7 +221,7 @@ pub(crate) async fn connect(kind: Kind, options: AnyOptions) -> Result<AnyStore,
         }
         #[cfg(feature = "mysql")]
         Kind::MySql => {
-            let mut chosen = MySqlStore::options(options.url).prefix(options.prefix);
+            let mut chosen = MySqlStore::options(options.url).prefix(options.prefix.unwrap_or_default());
             if let Some(schema) = options.schema {
                 chosen = chosen.schema(schema);
             }

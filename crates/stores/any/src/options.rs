@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use pillarbox::StoreSettings;
 use pillarbox::store::StoreError;
 
 use crate::{AnyStore, Kind, backend, kind};
@@ -24,7 +25,7 @@ use crate::{AnyStore, Kind, backend, kind};
 pub struct AnyOptions {
     pub(crate) url: String,
     pub(crate) schema: Option<String>,
-    pub(crate) prefix: String,
+    pub(crate) prefix: Option<String>,
     pub(crate) max_connections: Option<u32>,
     pub(crate) create_if_missing: Option<bool>,
     pub(crate) wake_up: Option<bool>,
@@ -36,7 +37,7 @@ impl AnyOptions {
         Self {
             url: kind::normal(url).into_owned(),
             schema: None,
-            prefix: String::new(),
+            prefix: None,
             max_connections: None,
             create_if_missing: None,
             wake_up: None,
@@ -56,7 +57,7 @@ impl AnyOptions {
     ///
     /// Of the same characters as a schema.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
+        self.prefix = Some(prefix.into());
         self
     }
 
@@ -84,6 +85,18 @@ impl AnyOptions {
     /// SQLite file, where it is called `busy_timeout`.
     pub fn lock_timeout(mut self, lock_timeout: Duration) -> Self {
         self.lock_timeout = Some(lock_timeout);
+        self
+    }
+
+    /// Takes what a file or the environment says, but for the URL; what is set by a call wins, before this one and after
+    /// it.
+    pub fn settings(mut self, settings: &StoreSettings) -> Self {
+        self.schema = self.schema.or_else(|| settings.schema.clone());
+        self.prefix = self.prefix.or_else(|| settings.prefix.clone());
+        self.max_connections = self.max_connections.or(settings.max_connections);
+        self.create_if_missing = self.create_if_missing.or(settings.create_if_missing);
+        self.wake_up = self.wake_up.or(settings.wake_up);
+        self.lock_timeout = self.lock_timeout.or(settings.lock_timeout);
         self
     }
 

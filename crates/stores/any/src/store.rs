@@ -7,7 +7,7 @@ use pillarbox::store::{
     Instance, Lease, Mode, Numbers, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement,
     Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
 };
-use pillarbox::{BoxFuture, PartitionSet};
+use pillarbox::{BoxFuture, PartitionSet, Settings};
 
 use crate::backend::on_each;
 use crate::{AnyOptions, AnyStore};
@@ -17,6 +17,33 @@ impl AnyStore {
     /// nothing is migrated.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self, StoreError> {
         Self::options(url).connect().await
+    }
+
+    /// Connects as a file or the environment says (`store.url` and the rest of its table), and migrates if they ask for
+    /// it.
+    ///
+    /// ```no_run
+    /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+    /// use pillarbox::{Outbox, Settings};
+    /// use pillarbox_any::AnyStore;
+    ///
+    /// let settings = Settings::from_env()?;
+    /// let store = AnyStore::configured(&settings).await?;
+    /// let outbox = Outbox::builder(store).settings(settings).start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn configured(settings: &Settings) -> Result<Self, StoreError> {
+        let settings = settings.store();
+        let Some(url) = &settings.url else {
+            let missing = "no database is configured; set `store.url` (`PILLARBOX_STORE_URL`)";
+            return Err(StoreError::Config(missing.into()));
+        };
+        let store = Self::options(url).settings(&settings).connect().await?;
+        if settings.migrate {
+            store.migrate().await?;
+        }
+        Ok(store)
     }
 
     /// Starts options for the database at a URL or a path.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pillarbox::store::{Administration, TxStore};
-use pillarbox::{Event, Outbox};
+use pillarbox::{Event, Outbox, Settings};
 use pillarbox_any::{AnyStore, AnyTx, Kind};
 
 use crate::stage::{AnyStage, execute};
@@ -98,4 +98,63 @@ async fn a_transaction_shows_which_database_it_is_on() {
 
     assert!(matches!(tx, AnyTx::Sqlite(_)), "{tx:?}");
     AnyStore::rollback(tx).await.unwrap();
+}
+
+fn settings(variables: &[(&str, &str)]) -> Settings {
+    let named = |(name, value): &(&str, &str)| (format!("PILLARBOX_STORE_{name}"), (*value).to_owned());
+    Settings::from_vars("PILLARBOX_", variables.iter().map(named)).expect("these are options")
+}
+
+/// M4, S6: prefix and creation of the tables are configured (E's `table-prefix` and `schema-initialization.enabled`),
+/// also together.
+#[tokio::test]
+async fn prefix_and_migration_are_configured() {
+    let stage = AnyStage::in_a_file().await;
+    let by_default = settings(&[("URL", &stage.url), ("PREFIX", "billing_")]);
+    let billing = AnyStore::configured(&by_default).await.unwrap();
+    assert!(billing.check().await.is_err(), "nothing is migrated unless it is asked for");
+
+    let migrated = settings(&[("URL", &stage.url), ("PREFIX", "billing_"), ("MIGRATE", "true")]);
+    let billing = AnyStore::configured(&migrated).await.unwrap();
+    let outbox = Outbox::builder(billing).settings(migrated).writer_only().start().unwrap();
+    let mut tx = outbox.begin().await.unwrap();
+    outbox.write_json(&mut tx, "OrderPlaced", "{}").await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!(outbox.store().stats().await.unwrap().pending(), 1);
+    assert_eq!(stage.store.stats().await.unwrap().pending(), 0);
+}
+
+/// M4, S6: a schema is configured (E's `schema-name`), and reaches the store: SQLite has none, and says so.
+#[tokio::test]
+async fn schema_is_configured() {
+    let stage = AnyStage::in_a_file().await;
+
+    let error =
+        AnyStore::configured(&settings(&[("URL", &stage.url), ("SCHEMA", "shop")])).await.unwrap_err();
+
+    assert!(error.to_string().starts_with("SQLite has no schemas"), "{error}");
+}
+
+/// M4: what the program says about a store wins, before and after what is configured.
+#[tokio::test]
+async fn program_wins_over_configured_options() {
+    let stage = AnyStage::in_a_file().await;
+    let configured = settings(&[("SCHEMA", "shop"), ("PREFIX", "billing_"), ("LOCK_TIMEOUT", "7s")]).store();
+
+    let before = stage.options().prefix("shop_").settings(&configured);
+    let after = stage.options().settings(&configured).prefix("shop_");
+
+    for options in [before, after] {
+        let shown = format!("{options:?}");
+        assert!(shown.contains("shop_") && !shown.contains("billing_") && shown.contains("7s"), "{shown}");
+    }
+}
+
+/// M4: without a URL the answer says where to put it.
+#[tokio::test]
+async fn missing_url_is_answered() {
+    let error = AnyStore::configured(&Settings::default()).await.unwrap_err();
+
+    assert_eq!(error.to_string(), "no database is configured; set `store.url` (`PILLARBOX_STORE_URL`)");
 }
