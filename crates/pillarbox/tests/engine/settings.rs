@@ -393,6 +393,78 @@ fn settings_are_a_part_of_other_formats() {
     assert!(read(r#"{"outbox": 8}"#).is_err() && read(r#"{"outbox": {"workers": null}}"#).is_err());
 }
 
+/// E's configuration reference, all of it.
+const REFERENCE: [&str; 27] = [
+    "enabled",
+    "poll-interval",
+    "rebalance-interval",
+    "batch-size",
+    "processing.stop-on-first-failure",
+    "processing.publish-after-save",
+    "processing.delete-completed-records",
+    "processing.executor-core-pool-size",
+    "processing.executor-max-pool-size",
+    "processing.executor-concurrency-limit",
+    "multicaster.enabled",
+    "instance.graceful-shutdown-timeout-seconds",
+    "instance.stale-instance-timeout-seconds",
+    "instance.heartbeat-interval-seconds",
+    "jdbc.table-prefix",
+    "jdbc.schema-name",
+    "jdbc.schema-initialization.enabled",
+    "retry.policy",
+    "retry.max-retries",
+    "retry.include-exceptions",
+    "retry.exclude-exceptions",
+    "retry.fixed.delay",
+    "retry.exponential.initial-delay",
+    "retry.exponential.max-delay",
+    "retry.exponential.multiplier",
+    "retry.jittered.base-policy",
+    "retry.jittered.jitter",
+];
+
+/// The words in backticks in a text.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// M4: the guide has a row for every option of E's reference, with one of ours that exists, and tests that exist.
+#[test]
+fn guide_has_every_option_of_the_reference() {
+    let sources = [
+        include_str!("settings_at_work.rs"),
+        include_str!("settings_refused.rs"),
+        include_str!("disabling.rs"),
+        include_str!("../../../stores/any/tests/any/files.rs"),
+    ];
+    let guide = include_str!("../../../../docs/guide/configuration.md");
+    let (_, table) = guide.split_once("| there | here |").unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip(2)
+        .map_while(|row| row.strip_prefix('|'))
+        .map(|row| row.split('|').collect())
+        .collect();
+
+    let named: Vec<&str> = rows.iter().filter_map(|row| quoted(row[0]).next()).collect();
+    assert_eq!(named, REFERENCE);
+    for row in rows {
+        let here = quoted(row[1]).next().unwrap();
+        assert!(CASES.iter().any(|case| case.name == here), "{row:?}");
+        let there = quoted(row[0]).next().unwrap();
+        let answer = Settings::from_toml(&format!("{there} = 1")).unwrap_err().to_string();
+        assert!(answer.contains(&format!("`{here}`")), "{answer}");
+        for test in quoted(row[4]) {
+            assert!(
+                sources.iter().any(|source| source.contains(&format!("fn {test}("))),
+                "{test} of {row:?}"
+            );
+        }
+        assert!(quoted(row[4]).next().is_some(), "{row:?} has no test");
+    }
+}
+
 /// Texts that are nearly files of options.
 fn texts() -> impl Strategy<Value = String> {
     let name = prop_oneof![
