@@ -105,7 +105,7 @@ impl Dispatcher {
         deadline: Duration,
         stored: Option<Box<Stored>>,
     ) -> bool {
-        if !self.in_flight.admit(lease, self.runtime.clock.now()) {
+        if !self.in_flight.admit(lease, stored.as_deref(), self.runtime.clock.now()) {
             return true;
         }
         let item = self.item(event.clone(), lease, created_at, Source::Cold, deadline, stored);

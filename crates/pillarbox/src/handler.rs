@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub use fallback::{Failure, Fallback};
 pub(crate) use fallback::{SharedFallback, TypedFallback};
-pub(crate) use progress::{Progress, Trouble, unseen};
+pub(crate) use progress::{Progress, Succeeded, Trouble, unseen};
 pub(crate) use remembered::Remembered;
 
 use crate::event::{Kind, kind_of};

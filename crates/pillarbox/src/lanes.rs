@@ -134,6 +134,11 @@ impl Lanes {
         self.share.get(partition).is_none_or(|owned| owned.in_flight() == 0)
     }
 
+    /// What of a partition has begun and is not recorded, by token and number.
+    pub(crate) fn begun(&self, partition: u8) -> impl Iterator<Item = (Token, i64)> {
+        self.share.get(partition).into_iter().flat_map(Owned::begun)
+    }
+
     /// Forgets a partition that belongs to another, or was given back. What of it is still running can end, and its
     /// outcome is for the store to refuse.
     pub(crate) fn lose(&mut self, partition: u8) {

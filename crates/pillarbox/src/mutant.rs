@@ -74,6 +74,24 @@ pub enum Mutant {
     DelayByTheClock,
     /// What is fresh is read on from the highest number that was given, and what was committed late is looked for later.
     ReadOnPastTheHorizon,
+    /// How far handlers have come is not recorded when one of them has failed.
+    ProgressForgotten,
+    /// How far handlers have come is not recorded when an event is given back.
+    ReleaseForgetsProgress,
+    /// A success that could not be recorded is not remembered.
+    SuccessForgotten,
+    /// Where there is a fallback nobody asks who is remembered to have succeeded.
+    FallbackUnasked,
+    /// A fallback does not wait until its handler has failed for good.
+    FallbackAtEveryFailure,
+    /// A handler whose fallback has succeeded is dead.
+    FallbackUncounted,
+    /// An event is dead with the first of its handlers that is.
+    DeadWhileOwed,
+    /// Replay runs all handlers.
+    ReplayOfAll,
+    /// Only the first handler of an event looks at its lease.
+    HandlersUnderOneLease,
 }
 
 #[cfg(pillarbox_mutant)]
@@ -97,6 +115,19 @@ impl Mutant {
         Self::ParkForgottenOnRestart,
         Self::DelayByTheClock,
         Self::ReadOnPastTheHorizon,
+    ];
+
+    /// Those that only show where events go to handlers.
+    pub const OF_HANDLERS: [Self; 9] = [
+        Self::ProgressForgotten,
+        Self::ReleaseForgetsProgress,
+        Self::SuccessForgotten,
+        Self::FallbackUnasked,
+        Self::FallbackAtEveryFailure,
+        Self::FallbackUncounted,
+        Self::DeadWhileOwed,
+        Self::ReplayOfAll,
+        Self::HandlersUnderOneLease,
     ];
 
     /// Those that only show where rows are claimed.

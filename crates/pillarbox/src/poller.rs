@@ -190,7 +190,10 @@ impl Poller {
             if let Hands::Dispatcher(dispatcher) = &self.hands {
                 // Whose lease ran out while it waits or runs here goes on under the new one.
                 let now = self.runtime.clock.now();
-                batch.events.retain(|taken| !dispatcher.in_flight.take_over(taken.lease, now));
+                batch.events.retain(|taken| {
+                    let stored = Stored::of(taken, &*self.runtime.clock);
+                    !dispatcher.in_flight.take_over(taken.lease, stored.as_deref(), now)
+                });
             }
             self.beware(&mut cycle, &mut batch.events).await;
             if !self.hand_on(batch.events, deadline).await {
@@ -321,7 +324,8 @@ impl Poller {
     async fn settle(&self, taken: &Taken, outcome: Outcome) {
         if let Hands::Dispatcher(dispatcher) = &self.hands {
             // In flight until it is recorded, so that a repeated outcome cannot hit a later take.
-            dispatcher.in_flight.admit(taken.lease, self.runtime.clock.now());
+            let stored = Stored::of(taken, &*self.runtime.clock);
+            dispatcher.in_flight.admit(taken.lease, stored.as_deref(), self.runtime.clock.now());
         }
         self.settler.settle(unseen(taken, outcome)).await;
     }

@@ -260,8 +260,6 @@ impl Settler {
         for Unrecorded { settlement, is_repeat } in part {
             let Settlement { event_id, lease, outcome, .. } = settlement;
             let is_lost = lost.contains(&lease.seq);
-            // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
-            self.tell_reader(*lease, !is_lost || *is_repeat);
             let is_same = |left: &Settlement| left.lease.seq == lease.seq && left.outcome == *outcome;
             if is_lost && left_over.iter().any(|left| is_same(&left.settlement)) {
                 // Recorded later, under the newer lease.
@@ -278,6 +276,8 @@ impl Settler {
                 }
                 self.count(event_id, outcome, !is_lost);
             }
+            // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
+            self.tell_reader(*lease, !is_lost || *is_repeat);
         }
     }
 

@@ -7,8 +7,9 @@ use tracing::{Instrument, Span};
 
 use super::worker::CutOff;
 use super::{Dispatcher, Item, Stored, shown};
-use crate::handler::{Entry, Failure, HandlerSet, Progress, Trouble};
+use crate::handler::{Entry, Failure, HandlerSet, Progress, Succeeded, Trouble};
 use crate::listener::Verdict;
+use crate::mutant::mutant;
 use crate::registry::{Receiver, Target};
 use crate::runtime::BoxFuture;
 use crate::store::{Lease, Outcome, Settlement};
@@ -55,6 +56,11 @@ impl Dispatcher {
 
     /// One event to those of its handlers that are due.
     pub(super) async fn deliver_to_handlers(&self, mut item: Item, set: &HandlerSet, worker: usize) {
+        if let Some((newest, stored)) = self.in_flight.taken_anew(item.lease) {
+            // It waited for longer than its lease, and others may have gone on with it. That take was no new start.
+            item.lease = Lease { starts: item.lease.starts, ..newest };
+            item.stored = stored;
+        }
         let stored = item.stored.take();
         let text = stored.as_ref().map(|stored| stored.handlers.as_str());
         let mut progress = match Progress::begin(set.ids(), text, item.lease.attempts) {
@@ -63,7 +69,9 @@ impl Dispatcher {
                 return self.settle(&item, Outcome::Dead { error: error.to_string(), spent: false }).await;
             }
         };
-        if let Some(succeeded) = self.remembered.of(item.lease.seq, item.delivery.id()) {
+        let is_asked = set.fallback.is_none() || !mutant!(FallbackUnasked);
+        let remembered = self.remembered.of(item.lease.seq, item.delivery.id());
+        if let Some(succeeded) = remembered.filter(|_| is_asked) {
             progress.recall(set.ids(), &succeeded);
         }
         let mut pass = Pass { set, progress, trouble: Trouble::default(), stored, worker };
@@ -94,7 +102,9 @@ impl Dispatcher {
             return (Outcome::Done, None);
         }
         let due_for = self.due_for(&pass);
-        pass.progress.conclude(pass.set.ids(), due_for, pass.trouble)
+        let (outcome, text) = pass.progress.conclude(pass.set.ids(), due_for, pass.trouble);
+        let is_told = !mutant!(ProgressForgotten) || !outcome.comes_again();
+        (outcome, text.filter(|_| is_told))
     }
 
     /// Runs the interceptors after a pass.
@@ -152,6 +162,10 @@ impl Dispatcher {
             // What comes first has just been looked at.
             if nth > 0 || !self.interceptors.is_empty() {
                 item = self.still_live(item, pass.worker).await?;
+                self.catch_up(pass, item.lease);
+            }
+            if pass.progress.is_done_by(handler) {
+                continue;
             }
             item = self.run_handler(pass, item, handler, failures).await?;
         }
@@ -175,10 +189,22 @@ impl Dispatcher {
 
     /// The item, if its lease lasts for one handler more.
     async fn still_live(&self, item: Item, worker: usize) -> Result<Item, End> {
+        if mutant!(HandlersUnderOneLease) {
+            return Ok(item);
+        }
         let (mut live, short) = self.live_and_short(vec![item]).await;
         // Each handler has the time of a delivery.
         self.note_busy(worker, Some(self.runtime.clock.now()));
         live.pop().ok_or(if short.is_empty() { End::Lost } else { End::CutOff })
+    }
+
+    /// Takes for done what was recorded under another instance before this one took the event anew, in the middle of the
+    /// pass.
+    fn catch_up(&self, pass: &mut Pass<'_>, lease: Lease) {
+        let taken_anew = self.in_flight.taken_anew(lease).and_then(|(_, stored)| stored);
+        if let Some(succeeded) = taken_anew.and_then(|stored| Succeeded::in_text(&stored.handlers)) {
+            pass.progress.recall(pass.set.ids(), &succeeded);
+        }
     }
 
     /// Runs one handler and, if it has failed for good, its fallback.
@@ -236,12 +262,17 @@ impl Dispatcher {
         };
         // It has the time of a delivery, like a handler.
         item = self.still_live(item, pass.worker).await?;
+        self.catch_up(pass, item.lease);
+        if pass.progress.is_done_by(handler) {
+            return Ok(item);
+        }
         let id = &pass.set.handlers[handler].id;
         let delivery = item.delivery.to_handler(id, failures.saturating_add(1));
         let span = self.traces.fall_back(&delivery);
         let failure = Failure::shared(delivery, in_all, error.clone());
         let call = async move { fallback.handle_boxed(failure).await }.instrument(span.clone());
         match self.called(item.lease, span, Box::pin(call)).await? {
+            Ok(()) if mutant!(FallbackUncounted) => pass.note(handler, judgement),
             Ok(()) => pass.progress.succeed(handler),
             Err(error) => {
                 pass.trouble.error = format!("fallback of handler `{id}`: {}", shown(&error));
@@ -259,7 +290,7 @@ impl Dispatcher {
         pass.trouble.error = format!("handler `{id}`: {}", shown(error));
         pass.trouble.spent |= outcome.spends();
         match outcome {
-            Outcome::Retry { after, .. } => {
+            Outcome::Retry { after, .. } if !mutant!(FallbackAtEveryFailure) => {
                 Judgement::Again { failures, after: self.due_for(pass).saturating_add(after) }
             }
             _ => Judgement::GiveUp { failures },

@@ -124,7 +124,11 @@ impl Dispatcher {
         if let Err(StoreError::Locked { numbers }) = &renewed {
             // These stay short, and are given back.
             leases.retain(|lease| !numbers.contains(&lease.seq));
-            renewed = self.store.renew(&leases, self.config.lease_for).await;
+            renewed = if leases.is_empty() {
+                Ok(Vec::new())
+            } else {
+                self.store.renew(&leases, self.config.lease_for).await
+            };
         }
         let deadline = now + self.config.lease_for;
         let mut live = items;

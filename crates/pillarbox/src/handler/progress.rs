@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::HOLD_FOR;
+use crate::mutant::mutant;
 use crate::store::{Outcome, Settlement, Taken};
 
 /// Where one handler stands with an event.
@@ -74,7 +75,7 @@ impl Progress {
     ) -> Result<Self, Unreadable> {
         let mut stored = stored.map(read).transpose()?.unwrap_or_default();
         for standing in stored.values_mut().filter(|_| attempts == 0) {
-            if matches!(standing, Standing::Dead { .. }) {
+            if matches!(standing, Standing::Dead { .. }) || mutant!(ReplayOfAll) {
                 *standing = Standing::NEW;
             }
         }
@@ -121,6 +122,11 @@ impl Progress {
         self.has_changed = true;
     }
 
+    /// Whether a handler has succeeded.
+    pub(crate) fn is_done_by(&self, handler: usize) -> bool {
+        self.standings[handler] == Standing::Done
+    }
+
     /// Whether all have succeeded.
     pub(crate) fn is_done(&self) -> bool {
         self.all().all(|standing| *standing == Standing::Done)
@@ -140,10 +146,9 @@ impl Progress {
             _ => None,
         });
         let hold = (!missing.is_empty()).then_some(HOLD_FOR);
-        match (next.min(), hold) {
-            (None, None) if self.all().any(|standing| matches!(standing, Standing::Dead { .. })) => {
-                (Outcome::Dead { error, spent }, Some(self.text(ids)))
-            }
+        let next = next.min().filter(|_| !(mutant!(DeadWhileOwed) && self.has_dead()));
+        match (next, hold) {
+            (None, None) if self.has_dead() => (Outcome::Dead { error, spent }, Some(self.text(ids))),
             (None, None) => (Outcome::Done, None),
             (None, Some(until)) if error.is_empty() => {
                 let reason = format!("hold: no handler `{}` is registered here", missing.join("`, `"));
@@ -159,8 +164,13 @@ impl Progress {
 
     /// What becomes of the event after a pass that was cut off: it goes back as it was, but for who is done.
     pub(crate) fn cut_off<'a>(self, ids: impl Iterator<Item = &'a str>) -> (Outcome, Option<String>) {
-        let text = self.has_changed.then(|| self.text(ids));
+        let has_changed = self.has_changed && !mutant!(ReleaseForgetsProgress);
+        let text = has_changed.then(|| self.text(ids));
         (Outcome::Released, text)
+    }
+
+    fn has_dead(&self) -> bool {
+        self.all().any(|standing| matches!(standing, Standing::Dead { .. }))
     }
 
     /// Who is owed and not registered here.
@@ -202,7 +212,12 @@ impl Succeeded {
         if *outcome == Outcome::Done {
             return Some(Self::All);
         }
-        let stored = handlers.and_then(|handlers| read(handlers).ok())?;
+        handlers.and_then(Self::in_text)
+    }
+
+    /// What a stored text says of it; `None` if nobody has succeeded.
+    pub(crate) fn in_text(text: &str) -> Option<Self> {
+        let stored = read(text).ok()?;
         let done = stored.into_iter().filter(|(_, standing)| *standing == Standing::Done);
         let done: Arc<[String]> = done.map(|(id, _)| id).collect();
         (!done.is_empty()).then_some(Self::These(done))

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::progress::Succeeded;
+use crate::mutant::mutant;
 use crate::store::{Outcome, Settlement};
 
 /// The most events that are remembered; the oldest is forgotten first.
@@ -37,9 +38,8 @@ struct Note {
 impl Remembered {
     /// A settlement was not recorded, or nobody knows, or its lease was lost.
     pub(crate) fn note(&self, settlement: &Settlement) {
-        let Some(succeeded) = Succeeded::of(&settlement.outcome, settlement.handlers.as_deref()) else {
-            return;
-        };
+        let succeeded = Succeeded::of(&settlement.outcome, settlement.handlers.as_deref());
+        let Some(succeeded) = succeeded.filter(|_| !mutant!(SuccessForgotten)) else { return };
         let number = settlement.lease.seq;
         let mut events = self.lock();
         events.notes += 1;

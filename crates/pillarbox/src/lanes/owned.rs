@@ -13,7 +13,7 @@ use super::read::Kind;
 use super::{Order, Rules, Step};
 use crate::metrics::Keys;
 use crate::mutant::mutant;
-use crate::store::{Blocked, Epoch, Holding, Outcome, Settlement, Visit};
+use crate::store::{Blocked, Epoch, Holding, Outcome, Settlement, Token, Visit};
 
 /// A partition that this instance owns.
 #[derive(Debug)]
@@ -88,6 +88,13 @@ impl Owned {
 
     pub(super) fn in_flight(&self) -> usize {
         self.flights.len()
+    }
+
+    /// Those that have begun, and whose outcomes are not recorded.
+    pub(super) fn begun(&self) -> impl Iterator<Item = (Token, i64)> {
+        let token = Token::of_partition(self.partition, self.epoch);
+        let has_begun = |flight: &Flight| matches!(flight.stage, Stage::Runs | Stage::Ends { .. });
+        self.flights.iter().filter(move |(_, flight)| has_begun(flight)).map(move |(seq, _)| (token, seq))
     }
 
     /// How many of those in flight have their outcome, which is being recorded.

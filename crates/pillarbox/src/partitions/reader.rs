@@ -22,7 +22,7 @@ use crate::metrics::Meter;
 use crate::runtime::Runtime;
 use crate::settler::SettlerHandle;
 use crate::shutdown::Shutdown;
-use crate::store::{Floor, Holding, Ownership};
+use crate::store::{Floor, Holding, Lease, Ownership, Token};
 
 /// The most messages that are taken in before it is seen whether something is to be read.
 const MOST_AT_ONCE: usize = 256;
@@ -54,6 +54,9 @@ pub(crate) struct Reader {
     owned: BTreeSet<u8>,
     /// Held, but which of their keys are blocked is not known yet.
     beginning: BTreeMap<u8, Holding>,
+    /// What had begun when its partition was lost, and is not recorded: until it is, nothing of the partition is read, or
+    /// the same event would run twice in this process.
+    left_behind: BTreeMap<u8, BTreeSet<(Token, i64)>>,
     /// To be begun anew once nothing of them is in flight.
     anew: BTreeMap<u8, Holding>,
     /// To be given back once nothing of them is in flight, with a floor that is not higher than this.
@@ -84,6 +87,7 @@ impl Reader {
             messages,
             owned: BTreeSet::new(),
             beginning: BTreeMap::new(),
+            left_behind: BTreeMap::new(),
             anew: BTreeMap::new(),
             leaving: BTreeMap::new(),
             polls: Polls::default(),
@@ -157,6 +161,7 @@ impl Reader {
                 self.follow(steps).await;
             }
             Message::Recorded { lease, is_applied } => {
+                self.note_end(lease);
                 let steps = self.lanes.recorded(lease, is_applied);
                 self.follow(steps).await;
             }
@@ -199,6 +204,10 @@ impl Reader {
     }
 
     fn lose(&mut self, partition: u8) {
+        let begun: Vec<_> = self.lanes.begun(partition).collect();
+        if !begun.is_empty() {
+            self.left_behind.entry(partition).or_default().extend(begun);
+        }
         self.beginning.remove(&partition);
         self.anew.remove(&partition);
         self.leaving.remove(&partition);
@@ -206,6 +215,17 @@ impl Reader {
         self.wanted.forget(partition);
         self.lanes.lose(partition);
         self.parts.tenure.forget(partition);
+    }
+
+    /// What became of an event is recorded, or never will be.
+    fn note_end(&mut self, lease: Lease) {
+        let Some((partition, _)) = lease.token.partition() else { return };
+        if let Some(left) = self.left_behind.get_mut(&partition) {
+            left.remove(&(lease.token, lease.seq));
+            if left.is_empty() {
+                self.left_behind.remove(&partition);
+            }
+        }
     }
 
     /// A partition is to be given back.

@@ -182,6 +182,7 @@ async fn hanging_fallback_is_given_up() {
     assert_eq!(row.last_error.as_deref(), Some(error));
 }
 
+/// L4, D11: who has succeeded runs no more while the process lives, though that could not be recorded, and neither does
 /// its fallback.
 #[tokio::test(start_paused = true)]
 async fn unrecorded_success_is_remembered() {

@@ -68,6 +68,8 @@ pub(crate) struct Faults {
     pub(crate) read_backs: Failing,
     pub(crate) renewals: Failing,
     pub(crate) settles: Failing,
+    /// How long each call to settle takes before it has an effect.
+    pub(crate) settles_take: Mutex<Duration>,
     /// From now on no call to settle ever answers.
     pub(crate) settles_hang: AtomicBool,
     /// These settle, and report failure all the same.
@@ -157,6 +159,7 @@ impl EventStore for FaultyStore {
             if self.faults.settles_hang.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
+            owners::pass(&self.faults.settles_take).await;
             self.faults.settles.check()?;
             self.faults.check_locks(settlements.iter().map(|settlement| settlement.lease.seq))?;
             let poisoned = self.faults.poisoned.load(Ordering::Relaxed);

@@ -382,7 +382,6 @@ async fn slow_handlers_share_no_time() {
     assert_eq!(outbox.counts().lost_leases + another.counts().lost_leases, 0);
 }
 
-/// L4, D11: who has succeeded runs no more while the process lives, though that could not be recorded, and neither does
 /// O1, L3: where order is kept, a key waits while one handler of its event is owed.
 #[tokio::test(start_paused = true)]
 async fn key_waits_while_a_handler_is_owed() {

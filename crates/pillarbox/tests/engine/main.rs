@@ -24,6 +24,7 @@ mod operating;
 mod outages;
 mod owning;
 mod owning_under_fault;
+mod passing_on;
 mod polling;
 mod registries;
 mod retrying;

@@ -86,10 +86,11 @@ impl Reader {
 
     /// Which keys are blocked in partitions that are new here.
     fn begin_blocked(&mut self) -> bool {
-        if self.beginning.is_empty() {
+        let is_free = |holding: &&Holding| !self.left_behind.contains_key(&holding.partition);
+        let holdings: Vec<Holding> = self.beginning.values().filter(is_free).copied().collect();
+        if holdings.is_empty() {
             return false;
         }
-        let holdings: Vec<Holding> = self.beginning.values().copied().collect();
         self.ask("blocked", move |store| {
             Box::pin(async move {
                 let partitions: Vec<u8> = holdings.iter().map(|holding| holding.partition).collect();

@@ -43,7 +43,7 @@ impl FaultyStore {
 }
 
 /// Lets the time pass that a call takes, if it takes any.
-async fn pass(time: &Mutex<Duration>) {
+pub(super) async fn pass(time: &Mutex<Duration>) {
     let time = *time.lock().unwrap();
     if !time.is_zero() {
         SystemClock.sleep(time).await;
