@@ -144,19 +144,16 @@ impl Ledger {
     /// before it was inserted, and are not through. Only the first delivery can overtake.
     pub fn begun(&self, event_id: &str) -> Vec<String> {
         let mut book = self.lock();
-        let entry = book.entry(event_id);
-        let (is_first, inserted) = (!entry.has_begun && !entry.stands_apart, entry.inserted);
-        entry.has_begun = true;
-        let key = entry.key.clone();
-        let (true, Some(key), Some(inserted)) = (is_first, key, inserted) else { return Vec::new() };
-        let is_overtaken = |id: &&String| {
-            let other = &book.entries[*id];
-            let is_before = other.committed.is_some_and(|committed| committed < inserted);
-            is_before && !other.is_through && !other.stands_apart
-        };
-        let overtaken: Vec<String> = book.of_key[&key].iter().filter(is_overtaken).cloned().collect();
+        let is_first = !std::mem::replace(&mut book.entry(event_id).has_begun, true);
+        let overtaken = if is_first { book.ahead_of(event_id) } else { Vec::new() };
         book.out_of_order += overtaken.len() as u64;
         overtaken
+    }
+
+    /// The events of its key that an event must wait for: they were committed before it was inserted, and are not
+    /// through.
+    pub fn ahead_of(&self, event_id: &str) -> Vec<String> {
+        self.lock().ahead_of(event_id)
     }
 
     /// Whether a delivery of the event has begun.
@@ -205,6 +202,11 @@ impl Ledger {
         entry.ghost |= !is_committed;
         entry.deliveries += 1;
         entry.causes.clear();
+    }
+
+    /// Whether an event has reached its receiver.
+    pub fn is_delivered(&self, event_id: &str) -> bool {
+        self.lock().entries.get(event_id).is_some_and(|entry| entry.deliveries > 0)
     }
 
     /// The receiver of an event said that it succeeded.
@@ -344,6 +346,19 @@ impl Ledger {
 }
 
 impl Book {
+    fn ahead_of(&self, event_id: &str) -> Vec<String> {
+        let waiting = self.entries.get(event_id).filter(|entry| !entry.stands_apart);
+        let Some((key, inserted)) = waiting.and_then(|entry| entry.key.as_ref().zip(entry.inserted)) else {
+            return Vec::new();
+        };
+        let is_ahead = |id: &&String| {
+            let other = &self.entries[*id];
+            let is_before = other.committed.is_some_and(|committed| committed < inserted);
+            is_before && !other.is_through && !other.stands_apart
+        };
+        self.of_key[key].iter().filter(is_ahead).cloned().collect()
+    }
+
     fn entry(&mut self, event_id: &str) -> &mut Entry {
         if !self.entries.contains_key(event_id) {
             self.entries.insert(event_id.to_owned(), Entry::default());

@@ -14,6 +14,7 @@ mod cold_queue;
 pub mod coverage;
 mod failover;
 mod fleet;
+mod handlers;
 mod hints;
 mod instance;
 mod judge;
@@ -26,8 +27,10 @@ mod process;
 mod receivers;
 mod rng;
 mod shrink;
+mod standings;
 mod supervisor;
 mod tenancy;
+mod turns;
 mod world;
 
 use std::collections::BTreeMap;
@@ -44,6 +47,8 @@ pub use shrink::shrink;
 use crate::faulty::Then;
 use crate::ledger::Balance;
 
+/// In how many seeds of a thousand events go to handlers.
+const HANDLED: u64 = 250;
 /// How many violations of a run are shown: the others follow from them.
 const SHOWN: usize = 5;
 
@@ -98,6 +103,8 @@ pub struct Script {
     /// The call to the store with this number, counted from 1, goes like this; `scripted faults` in the
     /// coverage says whether there was one.
     pub fault_at: Option<(u64, Then)>,
+    /// Events go to handlers, whatever the seed decides.
+    pub has_handlers: bool,
     /// What there may be of everything at most, where partitions are owned.
     pub limits: Limits,
 }
@@ -128,9 +135,13 @@ pub fn run(seed: u64, script: Script) -> Report {
 
 /// What a seed decides, as far as the script allows it.
 fn drawn(rng: &Rng, seed: u64, script: Script) -> Options {
+    let has_handlers = script.has_handlers || Rng::handling(seed).chance(HANDLED);
     let options = match script.mode {
-        Mode::Claims => Options::draw(rng),
-        Mode::Ownership => script.limits.apply(Options::draw_owned(rng, &Rng::beside(seed).fork())),
+        Mode::Claims => Options { has_handlers, ..Options::draw(rng) },
+        Mode::Ownership => {
+            let drawn = Options::draw_owned(rng, &Rng::beside(seed).fork());
+            script.limits.apply(Options { has_handlers, ..drawn })
+        }
     };
     if script.is_calm { options.calm() } else { options }
 }

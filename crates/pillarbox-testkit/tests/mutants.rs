@@ -46,6 +46,11 @@ mod mutants {
         caught_in(mutant, Script { mode: Mode::Ownership, ..Script::default() })
     }
 
+    /// The first violation that the simulation of handlers finds with `mutant` switched on.
+    fn caught_among_handlers(mutant: Mutant, mode: Mode) -> String {
+        caught_in(mutant, Script { mode, has_handlers: true, ..Script::default() })
+    }
+
     fn caught_in(mutant: Mutant, script: Script) -> String {
         switch_on(Some(mutant));
         let found = (0..SEEDS).find_map(|seed| {
@@ -66,6 +71,12 @@ mod mutants {
 
             let report = sim::run(seed, Script { mode: Mode::Ownership, ..Script::default() });
             assert!(report.violations.is_empty(), "{report}");
+        }
+        for seed in 0..100 {
+            for mode in [Mode::Claims, Mode::Ownership] {
+                let report = sim::run(seed, Script { mode, has_handlers: true, ..Script::default() });
+                assert!(report.violations.is_empty(), "{report}");
+            }
         }
     }
 
@@ -223,5 +234,97 @@ mod mutants {
     #[test]
     fn park_forgotten_on_restart_is_caught() {
         assert!(caught_among_owners(Mutant::ParkForgottenOnRestart).contains("is parked"));
+    }
+
+    /// L3
+    #[test]
+    fn progress_that_is_not_recorded_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            assert!(
+                caught_among_handlers(Mutant::ProgressForgotten, mode).contains("was recorded, but None")
+            );
+        }
+    }
+
+    /// L3, D8
+    #[test]
+    fn release_that_forgets_progress_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            let violation = caught_among_handlers(Mutant::ReleaseForgetsProgress, mode);
+
+            assert!(
+                violation.contains("succeeded twice, and nothing went wrong")
+                    || violation.contains("where it has succeeded"),
+                "{violation}"
+            );
+        }
+    }
+
+    /// L4
+    #[test]
+    fn success_that_is_not_remembered_is_caught() {
+        let violation = caught_among_handlers(Mutant::SuccessForgotten, Mode::Ownership);
+
+        assert!(violation.contains("where it has succeeded"), "{violation}");
+    }
+
+    /// L4
+    #[test]
+    fn fallback_that_asks_nobody_is_caught() {
+        let violation = caught_among_handlers(Mutant::FallbackUnasked, Mode::Ownership);
+
+        assert!(violation.contains("where it has succeeded"), "{violation}");
+    }
+
+    /// L4
+    #[test]
+    fn fallback_at_every_failure_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            let violation = caught_among_handlers(Mutant::FallbackAtEveryFailure, mode);
+
+            let is_named =
+                violation.contains("not failed for good") || violation.contains("was not given up");
+            assert!(is_named, "{violation}");
+        }
+    }
+
+    /// L4
+    #[test]
+    fn fallback_that_does_not_count_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            assert!(caught_among_handlers(Mutant::FallbackUncounted, mode).contains("was not given up"));
+        }
+    }
+
+    /// L3
+    #[test]
+    fn death_while_one_is_owed_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            assert!(caught_among_handlers(Mutant::DeadWhileOwed, mode).contains("was recorded, but Some"));
+        }
+    }
+
+    /// L3, A1
+    #[test]
+    fn replay_of_all_handlers_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            let violation = caught_among_handlers(Mutant::ReplayOfAll, mode);
+
+            let is_named =
+                violation.contains("took it as done") || violation.contains("where it has succeeded");
+            assert!(is_named, "{violation}");
+        }
+    }
+
+    /// L3, S5: what is found is what follows from it, an event in two hands or a delivery past the watchdog.
+    #[test]
+    fn handlers_without_a_lease_are_caught() {
+        let violation = caught_among_handlers(Mutant::HandlersUnderOneLease, Mode::Claims);
+        let is_named = violation.contains("without a lease") || violation.contains("succeeded twice");
+        assert!(is_named, "{violation}");
+
+        let violation = caught_among_handlers(Mutant::HandlersUnderOneLease, Mode::Ownership);
+        let is_named = violation.contains("does not own") || violation.contains("cut off without a reason");
+        assert!(is_named, "{violation}");
     }
 }

@@ -18,6 +18,7 @@ const FLEET: Script = Script {
     is_calm: false,
     death_at: None,
     fault_at: None,
+    has_handlers: false,
     limits: Limits::NONE,
 };
 
@@ -101,17 +102,37 @@ const KEPT: [(u64, &str, &str); 6] = [
     (16977, RETURN_ANEW, "gave back with floors from before a failover that a heartbeat had met"),
 ];
 /// What there was not yet when the first of them were found.
-const BEFORE_HINTS: &str = "late_effects=0,steps=0,hints=0,put_off=0,failovers=0";
-const HEARTBEAT_AHEAD: &str =
-    "instances=0,changes=1,keys=0,fault_rate=6,late_effects=0,jumps=0,operator=0,hints=0,put_off=0";
-const RETURN_AHEAD: &str = "instances=0,changes=2,writers=1,keys=2,fault_rate=148,late_effects=0,hints=0";
-const RETURN_ANEW: &str = "changes=1,keys=2,fault_rate=76,freezes=0,late_effects=0,operator=0,put_off=0";
+const BEFORE_HINTS: &str = "late_effects=0,steps=0,hints=0,put_off=0,failovers=0,handlers=0";
+const HEARTBEAT_AHEAD: &str = "instances=0,changes=1,keys=0,fault_rate=6,late_effects=0,jumps=0,operator=0,hints=0,put_off=0,handlers=0";
+const RETURN_AHEAD: &str =
+    "instances=0,changes=2,writers=1,keys=2,fault_rate=148,late_effects=0,hints=0,handlers=0";
+const RETURN_ANEW: &str =
+    "changes=1,keys=2,fault_rate=76,freezes=0,late_effects=0,operator=0,put_off=0,handlers=0";
 
-/// D8, O1, O5
+/// The same with handlers in all seeds.
+const KEPT_WITH_HANDLERS: [(u64, &str, &str); 3] = [
+    (625, REGAINED, "ran handlers again of what still ran from before its partition was lost and regained"),
+    (1581, "", "ran handlers again whose success was being recorded when the partition was regained"),
+    (1731, "", "ran handlers again whose success was being recorded when the partition was regained"),
+];
+const REGAINED: &str = "instances=2,changes=1,transactions=1,late_effects=0,hints=0,failovers=0";
+
+/// D8, L4, O1, O5
 #[test]
 fn seeds_that_found_bugs_stay_well() {
     for (seed, limits, _) in KEPT {
         run(seed, Script { limits: limits.parse().unwrap(), ..FLEET });
+    }
+    for (seed, limits, _) in KEPT_WITH_HANDLERS {
+        run(seed, Script { limits: limits.parse().unwrap(), has_handlers: true, ..FLEET });
+    }
+}
+
+/// L3, L4, O1: handlers keep their promises among owners, and later events of a key wait while one is owed.
+#[test]
+fn promises_of_handlers_hold_among_owners() {
+    for seed in 0..100 {
+        run(seed, Script { has_handlers: true, ..FLEET });
     }
 }
 

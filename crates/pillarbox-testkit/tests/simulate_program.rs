@@ -51,9 +51,17 @@ fn help_names_every_option() {
 
     let said = text(&output.stdout);
     assert!(output.status.success());
-    for option in
-        ["--seeds", "--from", "--seed ", "--mode", "--limits", "--mutant", "--keep-going", "--coverage"]
-    {
+    for option in [
+        "--seeds",
+        "--from",
+        "--seed ",
+        "--mode",
+        "--limits",
+        "--handlers",
+        "--mutant",
+        "--keep-going",
+        "--coverage",
+    ] {
         assert!(said.contains(option), "{option} is not in\n{said}");
     }
 }

@@ -19,6 +19,7 @@ const TRACED: Script = Script {
     is_calm: false,
     death_at: None,
     fault_at: None,
+    has_handlers: false,
     limits: Limits::NONE,
 };
 
@@ -128,6 +129,36 @@ fn promises_hold_in_the_third_thousand_seeds() {
 #[test]
 fn promises_hold_in_the_fourth_thousand_seeds() {
     run_all(3_000..4_000);
+}
+
+/// What handlers must have met in so many seeds.
+const HANDLERS_MUST_MEET: [&str; 12] = [
+    "fallbacks that failed",
+    "fallbacks that succeeded",
+    "handlers cut off by the drain timeout",
+    "handlers run while another was done",
+    "handlers that succeeded twice",
+    "leases lost between two handlers",
+    "progress recorded",
+    "progress recorded by a release",
+    "progress recorded under a newer lease",
+    "releases written again under a newer lease",
+    "replays of some handlers only",
+    "texts that others had overtaken",
+];
+
+/// L3, L4: nobody runs whose success the taker was told of, nor who has succeeded in the same living process, and neither
+/// does his fallback; an event is done when all have succeeded, and dead when none is owed.
+#[test]
+fn promises_of_handlers_hold() {
+    let mut coverage = Coverage::new();
+    for seed in 0..4_000 {
+        let report = sim::run(seed, Script { has_handlers: true, ..Script::default() });
+        let command = "cargo run --release -p pillarbox-testkit --bin simulate -- --mode claims --handlers";
+        assert!(report.violations.is_empty(), "{report}repeat it with\n  {command} --seed {seed}");
+        add_up(&mut coverage, report.coverage);
+    }
+    assert_happened(&coverage, &HANDLERS_MUST_MEET);
 }
 
 /// Runs `script` for 1, 2, 3 and so on until what it plans does not come about any more, so that it has come

@@ -14,14 +14,16 @@ use pillarbox_testkit::sim::{self, Report, Script};
 const USAGE: &str = "\
 Runs the real engine in simulated time, with faults, from seeds.
 
-Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--mutant NAME] [--keep-going] [--coverage]
-       simulate --seed N [--mode MODE] [--limits LIMITS] [--mutant NAME]
+Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--handlers] [--mutant NAME] [--keep-going]
+                [--coverage]
+       simulate --seed N [--mode MODE] [--limits LIMITS] [--handlers] [--mutant NAME]
 
   --seeds N        how many seeds to run; default 1000
   --from N         the first of them; default 0
   --seed N         runs this one and prints all that happens in it
   --mode MODE      ownership (default): several instances own partitions; claims: one after the other claims rows
   --limits LIMITS  the most that a run may have, as in `keys=1,freezes=0`; only where partitions are owned
+  --handlers       events go to handlers in every seed; without it in one of four
   --mutant NAME    switches a deliberate bug on, in a build with `--cfg pillarbox_mutant`; `list` names them
   --keep-going     runs all seeds, though one has failed
   --coverage       prints how often everything happened that a simulation is made for
@@ -48,6 +50,7 @@ struct Arguments {
     replay: Option<u64>,
     mode: Mode,
     limits: Limits,
+    has_handlers: bool,
     mutant: Option<String>,
     keeps_going: bool,
     shows_coverage: bool,
@@ -84,6 +87,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
         replay: None,
         mode: Mode::Ownership,
         limits: Limits::NONE,
+        has_handlers: false,
         mutant: None,
         keeps_going: false,
         shows_coverage: false,
@@ -94,6 +98,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "-h" | "--help" => return Ok(None),
             "--keep-going" => arguments.keeps_going = true,
             "--coverage" => arguments.shows_coverage = true,
+            "--handlers" => arguments.has_handlers = true,
             "--seeds" => arguments.seeds = number(&word, &value()?)?,
             "--from" => arguments.first = number(&word, &value()?)?,
             "--seed" => arguments.replay = Some(number(&word, &value()?)?),
@@ -117,7 +122,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
 
 impl Arguments {
     fn script(&self) -> Script {
-        Script { mode: self.mode, limits: self.limits, ..Script::default() }
+        let Self { mode, limits, has_handlers, .. } = *self;
+        Script { mode, limits, has_handlers, ..Script::default() }
     }
 
     /// The command that repeats a seed within these limits.
@@ -125,7 +131,8 @@ impl Arguments {
         let mode = self.mode;
         let limits = if limits == Limits::NONE { String::new() } else { format!(" --limits {limits}") };
         let mutant = self.mutant.as_ref().map(|name| format!(" --mutant {name}")).unwrap_or_default();
-        format!("{}{seed} --mode {mode}{limits}{mutant}", switch::COMMAND)
+        let handlers = if self.has_handlers { " --handlers" } else { "" };
+        format!("{}{seed} --mode {mode}{limits}{handlers}{mutant}", switch::COMMAND)
     }
 }
 
@@ -248,7 +255,7 @@ mod switch {
     pub(super) const COMMAND: &str = "RUSTFLAGS='--cfg pillarbox_mutant' cargo run --release --target-dir target/mutants -p pillarbox-testkit --bin simulate -- --seed ";
 
     pub(super) fn on(name: Option<&str>) -> Result<(), String> {
-        let all = || Mutant::OF_OWNERSHIP.into_iter().chain(Mutant::OF_CLAIMS);
+        let all = || Mutant::OF_OWNERSHIP.into_iter().chain(Mutant::OF_CLAIMS).chain(Mutant::OF_HANDLERS);
         let Some(name) = name else { return Ok(()) };
         let mutant = all().find(|mutant| format!("{mutant:?}") == name);
         switch_on(Some(mutant.ok_or_else(|| {

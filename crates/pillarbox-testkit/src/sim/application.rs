@@ -26,6 +26,10 @@ pub(super) enum Kind {
     NotNow,
     /// For the sink.
     Published,
+    /// For several handlers, with a fallback.
+    Placed,
+    /// For several handlers, without one.
+    Paid,
     /// Nobody listens.
     Stray,
     /// Its delivery kills the process.
@@ -34,7 +38,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Every kind with its name, which is the event type and the beginning of the event id.
-    pub(super) const ALL: [(Self, &'static str); 11] = [
+    pub(super) const ALL: [(Self, &'static str); 13] = [
         (Self::Fine, "fine"),
         (Self::Slow, "slow"),
         (Self::Flaky, "flaky"),
@@ -44,6 +48,8 @@ impl Kind {
         (Self::Hanging, "hanging"),
         (Self::NotNow, "notnow"),
         (Self::Published, "published"),
+        (Self::Placed, "placed"),
+        (Self::Paid, "paid"),
         (Self::Stray, "stray"),
         (Self::Poison, "poison"),
     ];
@@ -71,6 +77,15 @@ impl Kind {
             94..97 => Self::Stray,
             _ if has_poison => Self::Poison,
             _ => Self::Fine,
+        }
+    }
+
+    /// What it is where events go to handlers.
+    fn handled(self) -> Self {
+        match self {
+            Self::Poison => Self::Poison,
+            Self::Flaky | Self::Published => Self::Paid,
+            _ => Self::Placed,
         }
     }
 }
@@ -257,6 +272,7 @@ impl Writer {
     fn event(&self) -> Event {
         let world = &self.process.world;
         let kind = Kind::draw(&self.rng, world.may_poison());
+        let kind = if world.options.has_handlers { kind.handled() } else { kind };
         if kind == Kind::Poison {
             world.poisoned();
         }

@@ -11,6 +11,7 @@ use pillarbox::{Clock, Event, Replica};
 use super::judge::at_once;
 use super::model::Model;
 use super::rng::Rng;
+use super::standings::Standings;
 use super::tenancy::Partitions;
 use super::world::World;
 use crate::ledger::{Ending, Marks};
@@ -124,6 +125,7 @@ struct Earlier {
     model: Model,
     partitions: Partitions,
     marks: Marks,
+    standings: Standings,
     parked: BTreeMap<String, String>,
     resumed: BTreeSet<String>,
     discarded: BTreeSet<String>,
@@ -152,6 +154,7 @@ impl World {
             model: self.model().clone(),
             partitions: self.tenancy().partitions(),
             marks: self.ledger.marks(),
+            standings: self.standings().clone(),
             parked: self.parked().clone(),
             resumed: self.resumed_keys().clone(),
             discarded: self.discarded().clone(),
@@ -173,6 +176,7 @@ impl World {
         let is_there = |id: &str| matches!(at_once(self.db.find(id)), Ok(Some(_)));
         self.model().fail_over(earlier.model, is_there);
         self.cover("commits taken back", self.ledger.fail_over(&earlier.marks));
+        self.standings().fail_over(earlier.standings);
         *self.parked() = earlier.parked;
         *self.resumed_keys() = earlier.resumed;
         *self.discarded() = earlier.discarded;

@@ -6,10 +6,11 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use pillarbox::store::{Floor, Mode};
-use pillarbox::{Clock, DeadHead, Outbox, Retry, Runtime, Target};
+use pillarbox::{Clock, DeadHead, Outbox, OutboxBuilder, Retry, Runtime, Target};
 
 use super::application::{Kind, SimStore, Writer};
 use super::cold_queue::ColdQueue;
+use super::handlers::Crew;
 use super::line::SimLine;
 use super::options::{Order, Settings};
 use super::process::{Mortals, Process};
@@ -160,13 +161,21 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
     if settings.poller_only {
         builder = builder.poller_only();
     }
+    if options.has_handlers {
+        let crew = Crew(receivers);
+        return started(builder.handlers(crew.handlers(settings.first_retry)));
+    }
     let (sink, listener) = (Target::sink(receivers.clone()), Target::listener(receivers));
     for (kind, event_type) in Kind::ALL {
         builder = match kind {
-            Kind::Stray => builder,
+            Kind::Stray | Kind::Placed | Kind::Paid => builder,
             Kind::Published => builder.route(pillarbox::GLOBAL, event_type, sink.clone()),
             _ => builder.route(pillarbox::GLOBAL, event_type, listener.clone()),
         };
     }
+    started(builder)
+}
+
+fn started(builder: OutboxBuilder<SimStore>) -> Outbox<SimStore> {
     builder.start().expect("the settings are valid")
 }

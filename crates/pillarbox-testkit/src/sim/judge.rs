@@ -56,13 +56,21 @@ impl World {
         !self.clock.has_jumped() && self.failovers.are_over(self.clock.now())
     }
 
+    /// Those that are ahead of an event when one of its handlers begins, be it not the first.
+    fn ahead_of(&self, id: &str) -> Vec<String> {
+        if self.options.has_handlers { self.ledger.ahead_of(id) } else { Vec::new() }
+    }
+
     fn check_order(&self, id: &str, key: Option<&str>) {
         let is_first = !self.ledger.has_begun(id);
-        let overtaken = self.ledger.begun(id);
-        let Some(key) = key.filter(|_| self.order().is_kept() && is_first) else { return };
+        let overtaken = if is_first { self.ledger.begun(id) } else { self.ahead_of(id) };
+        let Some(key) = key.filter(|_| self.order().is_kept()) else { return };
         let is_promised = self.is_order_promised();
         if !overtaken.is_empty() && is_promised {
             self.violation(format!("{id} overtakes {overtaken:?} of {key}"));
+        }
+        if !is_first {
+            return;
         }
         let parked_for = self.parked().get(key).cloned();
         let is_held = parked_for.is_some_and(|dead| dead != id) && !self.ledger.stands_apart(id);

@@ -11,7 +11,7 @@ pub struct Limits {
     most: [u64; COUNT],
 }
 
-const COUNT: usize = 17;
+const COUNT: usize = 18;
 
 /// What a run can have less of, or none; of those at the front most is gained by less.
 const NAMES: [&str; COUNT] = [
@@ -32,6 +32,7 @@ const NAMES: [&str; COUNT] = [
     "hints",
     "put_off",
     "failovers",
+    "handlers",
 ];
 
 impl Limits {
@@ -67,6 +68,7 @@ impl Limits {
             Amount::Flag(&mut owned.has_hints),
             Amount::Count(&mut owned.put_off),
             Amount::Flag(&mut owned.has_failovers),
+            Amount::Flag(&mut options.has_handlers),
         ]
     }
 

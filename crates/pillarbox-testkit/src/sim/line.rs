@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pillarbox::store::{Batch, LONGEST_LEASE, Outcome, Settlement, Take};
+use pillarbox::store::{Batch, LONGEST_LEASE, Lease, Outcome, Settlement, Take};
 use pillarbox::{BoxFuture, Clock, PartitionSet, Schedule};
 
 use super::application::Kind;
@@ -45,8 +45,12 @@ impl Faults for SimLine {
     }
 
     fn answered(&self, call: Call) {
-        if matches!(call, Call::Join | Call::Beat) {
-            self.world.failovers.answered(self.process, self.world.clock.now());
+        match call {
+            Call::Join | Call::Beat => {
+                self.world.failovers.answered(self.process, self.world.clock.now());
+            }
+            Call::Take => self.world.note_answer(self.process),
+            _ => {}
         }
     }
 
@@ -82,6 +86,8 @@ impl Faults for SimLine {
                 world.note(format_args!("{} renews {} leases, lost {lost:?}", self.process, leases.len()));
                 world.cover("renewals", leases.len() as u64);
                 world.model().renewed(leases, lost, now.saturating_add(lease_for));
+                let is_lost = |lease: &&Lease| lost.contains(&lease.seq);
+                leases.iter().filter(is_lost).for_each(|lease| world.note_lost(self.process, *lease));
             }
             Effect::Found(_, found) => {
                 for row in found {
@@ -99,6 +105,9 @@ impl Faults for SimLine {
                     world.note(format_args!("{} inserts {}", self.process, event.id()));
                     world.model().inserted(self.process, event, birth, now);
                     world.ledger.inserted(event.id(), event.schedule() != Schedule::Now);
+                    if let Some(birth) = birth {
+                        world.note_taken(self.process, event.id(), birth.token.of_event(event.id()));
+                    }
                 }
             }
             Effect::Unsettled(settlements) => self.unsettled(settlements),
@@ -161,6 +170,7 @@ impl SimLine {
         for taken in &batch.events {
             world.note(format_args!("{} takes {} {:?}", self.process, taken.event_id, taken.lease));
             world.cover("suspects taken", u64::from(taken.lease.starts >= 2));
+            world.note_taken(self.process, &taken.event_id, taken.lease.token);
             let noted = world.model().taken(self.process, take, taken, now);
             match noted {
                 Ok(false) => {}
@@ -184,6 +194,7 @@ impl SimLine {
         };
         let Settlement { lease, outcome, .. } = settlement;
         world.note(format_args!("{} settles {id} {outcome:?}", self.process));
+        world.note_standings(self.process, settlement);
         if let Some((partition, _)) = lease.token.partition() {
             world.tenancy().settled(self.process, partition, &id, *outcome == Outcome::Done);
         }
@@ -196,9 +207,14 @@ impl SimLine {
                 if let Some(key) = parked {
                     world.parked().entry(key).or_insert_with(|| id.clone());
                 }
-                let is_by_starts = !spent && Kind::of(&id) != Kind::Stray;
-                world.cover("dead by starts", u64::from(is_by_starts));
-                if let Some(fault) = fault_in_death(Kind::of(&id), *lease, *spent, &world.options) {
+                let fault = if world.options.has_handlers {
+                    world.fault_in_death_of_handled(&id, *lease, outcome)
+                } else {
+                    let is_by_starts = !spent && Kind::of(&id) != Kind::Stray;
+                    world.cover("dead by starts", u64::from(is_by_starts));
+                    fault_in_death(Kind::of(&id), *lease, *spent, &world.options)
+                };
+                if let Some(fault) = fault {
                     world.violation(format!("{id} {fault}"));
                 }
             }
@@ -212,8 +228,10 @@ impl SimLine {
         }
     }
 
-    fn refused(&self, Settlement { event_id, lease, outcome, .. }: &Settlement) {
+    fn refused(&self, settlement: &Settlement) {
+        let Settlement { event_id, lease, outcome, .. } = settlement;
         self.world.cover("stale outcomes refused", 1);
+        self.world.note_refused(self.process, settlement);
         if let Some((partition, epoch)) = lease.token.partition() {
             self.world.note(format_args!("{} may not settle {event_id} {outcome:?}", self.process));
             let is_former = self.world.tenancy().epoch_of(partition) != epoch;

@@ -219,6 +219,17 @@ impl Model {
         theirs.map(|(id, _)| id.clone()).collect()
     }
 
+    /// Whether `process` holds the lease of an event.
+    pub(super) fn is_held_by(&self, event_id: &str, process: u32) -> bool {
+        let held = self.rows.get(event_id).and_then(|row| row.lease.as_ref());
+        held.is_some_and(|held| held.process == process)
+    }
+
+    /// The event that has a number.
+    pub(super) fn id_of(&self, seq: i64) -> Option<String> {
+        self.ids.get(&seq).cloned()
+    }
+
     /// Attempts and starts of an event, as they must stand in the table.
     pub(super) fn counts(&self, event_id: &str) -> Option<(u32, u32)> {
         self.rows.get(event_id).map(|row| (row.attempts, row.starts))

@@ -97,6 +97,7 @@ impl World {
         self.ledger.explain(id, Cause::Replayed);
         self.ledger.replayed(id, holds_its_key);
         self.model().replayed(id, self.clock.wall());
+        self.note_replay(id);
         let _ = self.db.replay(&Selection::Ids(vec![id.clone()])).await;
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Options {
     pub(super) transactions: u64,
     pub(super) max_attempts: u32,
     pub(super) max_starts: u32,
+    /// Whether events go to handlers, in place of listeners and a sink.
+    pub(super) has_handlers: bool,
     /// Present where partitions are owned.
     pub(super) owned: Option<Owned>,
 }
@@ -87,6 +89,7 @@ impl Options {
             transactions: rng.between(1, 5),
             max_attempts: 5,
             max_starts: rng.between(4, 5) as u32,
+            has_handlers: false,
             owned: None,
         }
     }

@@ -28,10 +28,7 @@ impl Receivers {
         let call = world.begin(id);
         let (number, source) = (self.process.number, delivery.source());
         world.note(format_args!("{number} delivers {id} attempt {} {source:?}", delivery.attempt()));
-        let is_there = matches!(world.db.find(id).await, Ok(Some(_))) || world.ledger.is_done(id);
-        if !is_there && !world.may_be_gone(id) {
-            world.violation(format!("{id} was delivered, but its row is not in the table"));
-        }
+        self.check_row(id).await;
         let number = world.delivery_begins(number, id);
         if delivery.attempt() > world.options.max_attempts {
             world.violation(format!("{id} was delivered in attempt {}", delivery.attempt()));
@@ -45,6 +42,15 @@ impl Receivers {
             since: world.clock.now(),
             effect: false,
             ended: false,
+        }
+    }
+
+    /// What is delivered must be in the table, or have been there.
+    pub(super) async fn check_row(&self, id: &str) {
+        let world = &self.process.world;
+        let is_there = matches!(world.db.find(id).await, Ok(Some(_))) || world.ledger.is_done(id);
+        if !is_there && !world.may_be_gone(id) {
+            world.violation(format!("{id} was delivered, but its row is not in the table"));
         }
     }
 

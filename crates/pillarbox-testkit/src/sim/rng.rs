@@ -23,6 +23,11 @@ impl Rng {
         Self::new(Self::beside(seed).next())
     }
 
+    /// A fourth stream from the same seed.
+    pub(super) fn handling(seed: u64) -> Self {
+        Self::new(Self::failing_over(seed).next())
+    }
+
     /// A stream of its own, so that what others draw does not disturb it.
     pub(super) fn fork(&self) -> Self {
         Self::new(self.next())

@@ -193,6 +193,7 @@ async fn replay(world: &World) {
         world.ledger.explain(&row.event_id, Cause::Replayed);
         world.ledger.dead(&row.event_id, false);
         world.model().replayed(&row.event_id, world.clock.wall());
+        world.note_replay(&row.event_id);
         // The memory store cannot fail.
         let _ = world.db.replay(&Selection::Ids(vec![row.event_id])).await;
     }

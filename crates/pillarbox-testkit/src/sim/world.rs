@@ -14,6 +14,7 @@ use super::hints::Hints;
 use super::model::Model;
 use super::options::LONGEST_BEAT;
 use super::rng::Rng;
+use super::standings::Standings;
 use super::tenancy::Tenancy;
 use super::{Options, Script};
 use crate::faulty::Then;
@@ -92,6 +93,7 @@ pub(super) struct World {
     pub(super) ledger: Ledger,
     pub(super) model: Mutex<Model>,
     tenancy: Mutex<Tenancy>,
+    standings: Mutex<Standings>,
     pub(super) hints: Hints,
     pub(super) failovers: Failovers,
     /// The dead event that each parked key is parked for.
@@ -146,6 +148,7 @@ impl World {
             ledger: Ledger::new(),
             model: Mutex::default(),
             tenancy: Mutex::default(),
+            standings: Mutex::default(),
             hints: Hints::default(),
             failovers: Failovers::new(failovers),
             parked: Mutex::default(),
@@ -236,6 +239,10 @@ impl World {
 
     pub(super) fn tenancy(&self) -> MutexGuard<'_, Tenancy> {
         self.tenancy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn standings(&self) -> MutexGuard<'_, Standings> {
+        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn parked(&self) -> MutexGuard<'_, BTreeMap<String, String>> {

@@ -84,6 +84,7 @@ impl SimLine {
         for fetched in events {
             let (id, lease) = (&fetched.taken.event_id, fetched.taken.lease);
             world.note(format_args!("{} reads {id} by {call:?}, {lease:?}", self.process));
+            world.note_taken(self.process, id, lease.token);
             let fault = world.model().read(fetched, call == Call::Due, now);
             if let Some(fault) = fault {
                 world.violation(fault);
