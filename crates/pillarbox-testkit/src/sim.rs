@@ -48,7 +48,7 @@ use crate::faulty::Then;
 use crate::ledger::Balance;
 
 /// In how many seeds of a thousand events go to handlers.
-const HANDLED: u64 = 250;
+const HANDLED: u64 = 200;
 /// How many violations of a run are shown: the others follow from them.
 const SHOWN: usize = 5;
 

@@ -23,7 +23,7 @@ Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--handle
   --seed N         runs this one and prints all that happens in it
   --mode MODE      ownership (default): several instances own partitions; claims: one after the other claims rows
   --limits LIMITS  the most that a run may have, as in `keys=1,freezes=0`; only where partitions are owned
-  --handlers       events go to handlers in every seed; without it in one of four
+  --handlers       events go to handlers in every seed; without it in one of five
   --mutant NAME    switches a deliberate bug on, in a build with `--cfg pillarbox_mutant`; `list` names them
   --keep-going     runs all seeds, though one has failed
   --coverage       prints how often everything happened that a simulation is made for
