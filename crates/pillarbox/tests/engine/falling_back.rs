@@ -2,6 +2,7 @@
 
 use pillarbox::store::Status;
 use pillarbox::{Delivery, Event, Failure, Handlers, ListenerError, Retry, before};
+use serde::{Deserialize, Serialize};
 
 use crate::handling::{OrderPlaced, each_second, noting, noting_any, placed};
 use crate::stage::{HOUR, Notes, SECOND, Stage, write};
@@ -59,6 +60,72 @@ async fn failed_fallback_leaves_the_event_dead() {
     assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 1));
     let error = "fallback of handler `billing`: the queue of the dead is full";
     assert_eq!(row.last_error.as_deref(), Some(error));
+}
+
+/// L4, T3: it runs as soon as the policy says that an error is not worth a retry, however many would be left.
+#[tokio::test(start_paused = true)]
+async fn fallback_runs_at_once_for_an_error_that_is_never_retried() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let noted = notes.clone();
+    let handlers = Handlers::new()
+        .handler("billing", |_: OrderPlaced, delivery: Delivery| {
+            std::future::ready(match delivery.attempt() {
+                1 => Err::<(), ListenerError>(std::io::Error::other("reset").into()),
+                _ => Err(std::fmt::Error.into()),
+            })
+        })
+        .fallback(move |_: OrderPlaced, failure: Failure| {
+            noted.note(format!(
+                "{} {}",
+                failure.failures(),
+                failure.error().source().is::<std::fmt::Error>()
+            ));
+            std::future::ready(Ok::<(), ListenerError>(()))
+        });
+    let policy = Retry::fixed(SECOND).max_retries(9).never::<std::fmt::Error>();
+    let outbox = stage.outbox().handlers(handlers).retry_policy(policy).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(SECOND + SECOND / 2).await;
+
+    assert_eq!(notes.all(), ["2 true"]);
+    assert_eq!(stage.status("order-1").await, Status::Done);
+}
+
+#[derive(Serialize, Deserialize, Event)]
+#[event(type = "OrderCancelled", aggregate = "Order")]
+struct OrderCancelled {
+    // As in `OrderPlaced`, so that a fallback for the wrong type would understand it.
+    order: String,
+}
+
+/// L4: a fallback serves all handlers of its type, generic ones included, and events of no other type: neither another
+/// event type nor the same one of another aggregate type.
+#[tokio::test(start_paused = true)]
+async fn fallback_serves_its_own_type_only() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let noted = notes.clone();
+    let gone = || std::future::ready(Err::<(), _>(ListenerError::permanent("410")));
+    let handlers = Handlers::new()
+        .on("billing", move |_: OrderPlaced| gone())
+        .on("refund", move |_: OrderCancelled| gone())
+        .on_any("audit", move |_: Delivery| gone())
+        .fallback(move |event: OrderPlaced, failure: Failure| {
+            noted.note(format!("{} {}", failure.handler_id().unwrap_or_default(), event.order));
+            std::future::ready(Ok::<(), ListenerError>(()))
+        });
+    let outbox = stage.outbox().handlers(handlers).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    let cancelled = write(&outbox, OrderCancelled { order: "order-3".into() }).await;
+    let of_nothing = Event::builder("OrderPlaced").json_text(r#"{"order":"order-2"}"#);
+    let of_nothing = write(&outbox, of_nothing).await;
+    stage.quiet().await;
+
+    assert_eq!(notes.all(), ["billing order-1", "audit order-1"]);
+    assert_eq!(stage.status("order-1").await, Status::Done);
+    assert_eq!(stage.status(&cancelled).await, Status::Dead);
+    assert_eq!(stage.status(&of_nothing).await, Status::Dead);
 }
 
 /// L4, D8: closing behind one that was given up is no replay: neither it nor its fallback runs again.
@@ -162,7 +229,27 @@ async fn slow_fallback_keeps_its_lease() {
     assert_eq!(outbox.counts().lost_leases + another.counts().lost_leases, 0);
 }
 
-/// L4: a fallback that hangs or panics leaves its handler dead, and nobody waits for it for longer than a delivery.
+/// L4, D10: a fallback that panics leaves its handler dead, and the next one runs.
+#[tokio::test(start_paused = true)]
+async fn panicking_fallback_is_given_up() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let handlers = Handlers::new()
+        .on("billing", |_: OrderPlaced| std::future::ready(Err::<(), _>(ListenerError::permanent("410"))))
+        .handler("mail", noting(&notes, 0))
+        .fallback(|_: OrderPlaced, _: Failure| async { panic!("no paper") as Result<(), ListenerError> });
+    let outbox = stage.outbox().handlers(handlers).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.quiet().await;
+
+    assert_eq!(notes.all(), ["mail order-1 1"]);
+    let row = stage.row("order-1").await;
+    assert_eq!(row.status, Ok(Status::Dead));
+    let error = "fallback of handler `billing`: the listener panicked: no paper";
+    assert_eq!(row.last_error.as_deref(), Some(error));
+}
+
+/// L4: a fallback that hangs leaves its handler dead, and nobody waits for it for longer than a delivery.
 #[tokio::test(start_paused = true)]
 async fn hanging_fallback_is_given_up() {
     let (stage, notes) = (Stage::set(), Notes::<String>::new());

@@ -25,6 +25,7 @@ mod outages;
 mod owning;
 mod owning_under_fault;
 mod passing_on;
+mod passes;
 mod polling;
 mod registries;
 mod retrying;

@@ -193,3 +193,38 @@ async fn own_policy_decides_by_the_error() {
     assert_eq!(seen.len(), 2);
     assert_eq!(stage.status("order-1").await, Status::Dead);
 }
+
+/// T2: delays grow by the multiplier from the first to the longest.
+#[tokio::test(start_paused = true)]
+async fn multiplier_and_maximum_shape_the_delays() {
+    let stage = Stage::set();
+    let retry = Retry::exponential().initial(Duration::from_millis(100)).multiplier(3.0).max(SECOND);
+
+    let delays = attempts_after(&stage, stage.outbox().retry(retry.max_retries(4))).await;
+
+    close(&delays, &[100, 300, 900, 1_000]);
+}
+
+/// T2: a policy of the user's own says how long to wait and when to give up.
+#[tokio::test(start_paused = true)]
+async fn own_policy_has_its_own_delays_and_limit() {
+    struct Squares;
+
+    impl RetryPolicy for Squares {
+        fn max_attempts(&self) -> u32 {
+            4
+        }
+        fn next_delay(&self, attempt: u32, _: f64) -> Duration {
+            attempt * attempt * SECOND
+        }
+        fn should_retry(&self, _: &(dyn Error + 'static)) -> bool {
+            true
+        }
+    }
+    let stage = Stage::set();
+
+    let delays = attempts_after(&stage, stage.outbox().retry_policy(Squares)).await;
+
+    close(&delays, &[1_000, 4_000, 9_000]);
+    assert_eq!(stage.status("order-1").await, Status::Dead);
+}

@@ -1,13 +1,16 @@
 //! What is captured when an event is written, and who is told of it inside the transaction.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use pillarbox::store::{CommitError, Status};
 use pillarbox::{
-    Delivery, DomainEvent, Event, EventBuilder, EventError, Headers, Json, ListenerError, MemoryConnection,
-    MemoryStore, OutboxBuilder, WriteError,
+    Delivery, DomainEvent, Event, EventBuilder, EventError, Failure, Handlers, Headers, Json, ListenerError,
+    MemoryConnection, MemoryStore, OutboxBuilder, WriteError,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Notes, Stage, placed, write};
+use crate::stage::{Notes, SECOND, Stage, placed, write};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OrderShipped {
@@ -73,6 +76,32 @@ async fn context_reaches_the_listener() {
     let delivery = seen.all().remove(0);
     assert_eq!((delivery.context().get("trace"), delivery.headers().len()), (Some("17"), 0));
     assert_eq!(*delivery.event(), stage.row("order-1").await.event.unwrap());
+}
+
+/// X1: what a handler and its fallback read was captured when the event was written, not when it was delivered.
+#[tokio::test(start_paused = true)]
+async fn handlers_and_fallbacks_read_what_was_captured_then() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let request = Arc::new(AtomicU32::new(1));
+    let current = request.clone();
+    let (handled, gone) = (notes.clone(), notes.clone());
+    let handlers = Handlers::new()
+        .handler("tracking", move |_: OrderShipped, delivery: Delivery| {
+            handled.note(format!("handler {:?}", delivery.context().get("request")));
+            std::future::ready(Err::<(), _>(ListenerError::permanent("410")))
+        })
+        .fallback(move |_: OrderShipped, failure: Failure| {
+            gone.note(format!("fallback {:?}", failure.context().get("request")));
+            std::future::ready(Ok::<(), ListenerError>(()))
+        });
+    let provider = move || Headers::from_iter([("request", current.load(Ordering::Relaxed).to_string())]);
+    let outbox = stage.outbox().context(provider).handlers(handlers).start().unwrap();
+
+    write(&outbox, Event::of(&shipped("order-1")).deliver_after(SECOND)).await;
+    request.store(2, Ordering::Relaxed);
+    stage.pass(2 * SECOND).await;
+
+    assert_eq!(notes.all(), [r#"handler Some("1")"#, r#"fallback Some("1")"#]);
 }
 
 /// X1: providers are asked once for a call, however many events it writes.
