@@ -137,5 +137,6 @@ mod guide {
         Configuration "docs/guide/configuration.md"
         Topologies "docs/guide/topologies.md"
         TestingYourOutbox "docs/guide/testing-your-outbox.md"
+        ComingFromNamastack "docs/guide/coming-from-namastack.md"
     }
 }
