@@ -41,4 +41,5 @@ mod statistics;
 mod surroundings;
 mod topologies;
 mod traces;
+mod traceability;
 mod writing;
