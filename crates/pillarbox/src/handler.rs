@@ -3,6 +3,7 @@
 pub(crate) mod fallback;
 mod progress;
 mod remembered;
+mod revision;
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
@@ -13,6 +14,7 @@ pub use fallback::{Failure, Fallback};
 pub(crate) use fallback::{SharedFallback, TypedFallback};
 pub(crate) use progress::{Progress, Succeeded, Trouble, unseen};
 pub(crate) use remembered::Remembered;
+pub(crate) use revision::{Revised, State, dropped, renamed, states};
 
 use crate::event::{Kind, kind_of};
 use crate::listener::SharedListener;
@@ -223,9 +225,8 @@ impl Handlers {
     }
 
     fn entry(&mut self, id: String, listener: SharedListener, retry: Option<Arc<dyn RetryPolicy>>) -> Entry {
-        let is_fit = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
-        if id.is_empty() || id.len() > 64 || !id.chars().all(is_fit) {
-            self.wrong.get_or_insert(HandlersError::BadId { id: id.clone() });
+        if let Err(bad) = check_id(&id) {
+            self.wrong.get_or_insert(bad);
         }
         Entry { id: id.into(), listener, retry }
     }
@@ -274,6 +275,15 @@ impl Handlers {
         }
         HandlerRegistry { typed, any: Arc::new(HandlerSet { handlers: self.any, fallback: None }) }
     }
+}
+
+/// Refuses an id that cannot be stored or typed.
+pub(crate) fn check_id(id: &str) -> Result<(), HandlersError> {
+    let is_fit = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+    if id.is_empty() || id.len() > 64 || !id.chars().all(is_fit) {
+        return Err(HandlersError::BadId { id: id.to_owned() });
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Handlers {

@@ -96,7 +96,7 @@ pub use handler::{Failure, Fallback, Handler, Handlers, HandlersError, bound};
 pub use interceptor::{Interceptor, after, before};
 pub use listener::{Delivery, Listener, ListenerError, Source};
 pub use memory::{MemoryConnection, MemoryStore, MemoryTransaction, Replica, Savepoint};
-pub use metrics::{Counts, Keys, MetricsExporter, NoMetrics, Share};
+pub use metrics::{Counts, Keys, MetricsExporter, NoMetrics, Share, UnknownHandler};
 #[cfg(pillarbox_mutant)]
 pub use mutant::{Mutant, switch_on};
 pub use outbox::{Outbox, OutboxBuilder, Receipt, Store, WriteError};

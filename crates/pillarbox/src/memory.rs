@@ -9,6 +9,7 @@ mod operation;
 mod owned;
 mod ownership;
 mod replica;
+mod revision;
 mod row;
 mod settlement;
 mod table;

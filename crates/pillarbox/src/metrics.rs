@@ -1,11 +1,16 @@
 //! Numbers that tell what is going on.
 
+mod unknown;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+pub(crate) use unknown::Unknown;
+pub use unknown::UnknownHandler;
+
 use crate::dispatcher::caught;
-use crate::store::Census;
+use crate::store::{Census, HandlerCensus};
 
 /// Receives the engine's numbers; the bridge to whatever monitoring you use.
 ///
@@ -46,6 +51,18 @@ pub trait MetricsExporter: Send + Sync + 'static {
     /// nothing by default.
     fn record_census(&self, census: Option<&Census>) {
         let _ = census;
+    }
+
+    /// An event was looked at that is owed to the handler `id`, and no such handler is registered here. Each such event is
+    /// looked at every minute, and each time counts. Does nothing by default.
+    fn increment_unknown_handler(&self, id: &str) {
+        let _ = id;
+    }
+
+    /// What was found whenever somebody asked for the [handlers](crate::Outbox::handlers) that are owed; `None` if it
+    /// failed. Does nothing by default.
+    fn record_handlers(&self, handlers: Option<&HandlerCensus>) {
+        let _ = handlers;
     }
 }
 
@@ -131,6 +148,9 @@ pub struct Counts {
     pub misplaced: u64,
     /// Events that became visible below the floor of their partition, and were found there.
     pub below_floor: u64,
+    /// How often an event was looked at that is owed to a handler which is not registered here, once for each such
+    /// handler; [`Outbox::unknown_handlers`](crate::Outbox::unknown_handlers) names them.
+    pub unknown_handlers: u64,
 }
 
 macro_rules! counters {
@@ -138,12 +158,14 @@ macro_rules! counters {
         /// The live counters behind [`Counts`], together with the user's exporter.
         pub(crate) struct Meter {
             exporter: Guarded,
+            pub(crate) unknown: Unknown,
             $(pub(crate) $name: AtomicU64,)*
         }
 
         impl Meter {
             pub(crate) fn new(exporter: Arc<dyn MetricsExporter>) -> Self {
-                Self { exporter: Guarded { exporter, has_panicked: AtomicBool::new(false) }, $($name: AtomicU64::new(0),)* }
+                let exporter = Guarded { exporter, has_panicked: AtomicBool::new(false) };
+                Self { exporter, unknown: Unknown::default(), $($name: AtomicU64::new(0),)* }
             }
 
             pub(crate) fn counts(&self) -> Counts {
@@ -153,11 +175,23 @@ macro_rules! counters {
     };
 }
 counters!(hot_enqueued hot_dropped hot_missing read_backs cold_enqueued takes done failed dead released
-    lost_leases settle_batches misplaced below_floor);
+    lost_leases settle_batches misplaced below_floor unknown_handlers);
 
 impl Meter {
     pub(crate) fn exporter(&self) -> &dyn MetricsExporter {
         &self.exporter
+    }
+
+    /// An event is owed to a handler that is not registered here; `now` is the local time.
+    pub(crate) fn meet_unknown(&self, id: &str, now: Duration) {
+        add(&self.unknown_handlers, 1);
+        self.exporter.increment_unknown_handler(id);
+        if self.unknown.meet(id, now) {
+            tracing::warn!(
+                handler = id,
+                "events are owed to a handler that is not registered here; `pillarbox handlers` drops or renames it"
+            );
+        }
     }
 }
 
@@ -210,6 +244,12 @@ impl MetricsExporter for Guarded {
     }
     fn record_census(&self, census: Option<&Census>) {
         self.call(|exporter| exporter.record_census(census));
+    }
+    fn increment_unknown_handler(&self, id: &str) {
+        self.call(|exporter| exporter.increment_unknown_handler(id));
+    }
+    fn record_handlers(&self, handlers: Option<&HandlerCensus>) {
+        self.call(|exporter| exporter.record_handlers(handlers));
     }
 }
 

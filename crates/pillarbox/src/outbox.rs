@@ -17,12 +17,12 @@ use lifecycle::Engine;
 use crate::ambient::{self, CurrentTx, NoTransaction, TransactionError};
 use crate::context::Providers;
 use crate::hot::Born;
-use crate::metrics::Counts;
+use crate::metrics::{Counts, UnknownHandler};
 use crate::mutant::mutant;
 use crate::poller::Leased;
 use crate::shutdown::Stopped;
 use crate::store::{
-    Administration, Birth, Census, Floor, InsertError, Ownership, StoreError, TxStore, WakeUp,
+    Administration, Birth, Census, Floor, HandlerCensus, InsertError, Ownership, StoreError, TxStore, WakeUp,
 };
 use crate::subscriber::Subscribers;
 use crate::trace::Traces;
@@ -33,6 +33,9 @@ use crate::{Event, EventError, EventType, IntoEvent, ListenerError, PartitionSet
 pub trait Store: TxStore + Ownership + Administration + WakeUp {}
 
 impl<S: TxStore + Ownership + Administration + WakeUp> Store for S {}
+
+/// The most events whose handlers are counted.
+const HANDLERS_COUNTED: usize = 10_000;
 
 /// An event could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -350,6 +353,35 @@ impl<S: Store> Outbox<S> {
         let census = self.shared.store.census().await;
         self.shared.engine.meter.exporter().record_census(census.as_ref().ok());
         census
+    }
+
+    /// The handlers that are named by events which are not done: how many of them owe each, and which of them nobody
+    /// knew when they were last looked at.
+    ///
+    /// Reads pending and dead events by indexes, and counts the handlers of the first 10,000 of which something is stored:
+    /// ask every minute or so, and not with every scrape. The [metrics](crate::MetricsExporter::record_handlers) hear the
+    /// answer too.
+    ///
+    /// ```
+    /// # use pillarbox::{MemoryStore, Outbox};
+    /// # async fn look(outbox: Outbox<MemoryStore>) -> Result<(), Box<dyn std::error::Error>> {
+    /// for handler in outbox.handlers().await?.unknown() {
+    ///     println!("{} events wait for `{}`, which is gone", handler.unknown, handler.id);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn handlers(&self) -> Result<HandlerCensus, StoreError> {
+        let handlers = HandlerCensus::take(&*self.shared.store, HANDLERS_COUNTED).await;
+        self.shared.engine.meter.exporter().record_handlers(handlers.as_ref().ok());
+        handlers
+    }
+
+    /// The handlers that events are owed to and that are not registered in this outbox, as far as it has met them since it
+    /// was started, in the order of their ids; at most 100. They stay on the list when they are owed no more.
+    pub fn unknown_handlers(&self) -> Vec<UnknownHandler> {
+        let engine = &self.shared.engine;
+        engine.meter.unknown.all(engine.runtime.clock.now())
     }
 
     /// What this outbox has counted since it was started.

@@ -10,6 +10,7 @@
 mod admin;
 mod census;
 mod error;
+mod handlers;
 mod ownership;
 mod tx;
 
@@ -20,6 +21,9 @@ use std::time::Duration;
 pub use admin::{Administration, Page, Purge, Purged, Selection, Stats, Status, StoredEvent};
 pub use census::{Census, Registration, Tenancy};
 pub use error::{CommitError, InsertError, StoreError};
+pub use handlers::{
+    HandlerCensus, HandlerChange, HandlerCount, HandlersChanged, Progress, Revision, handler_needle,
+};
 pub use ownership::{
     Blocked, DELAYED, Due, Epoch, Fetched, Floor, Holding, Instance, Member, Mode, Numbers, Ownership, Pulse,
     REPLAYED, Visit,
@@ -228,17 +232,21 @@ pub struct Settlement {
     pub outcome: Outcome,
     /// How far its handlers have come, in the engine's own words; `None` leaves what is stored. DONE forgets it.
     pub handlers: Option<String>,
+    /// How far they had come when the event was handed out. The owner of a partition says nothing of handlers over what
+    /// an operator has [changed](Administration::revise) since; the token of a take is gone by then.
+    pub handlers_before: Option<String>,
 }
 
 impl Settlement {
     /// What became of an event, with nothing to say of its handlers.
     pub fn new(event_id: impl Into<String>, lease: Lease, outcome: Outcome) -> Self {
-        Self { event_id: event_id.into(), lease, outcome, handlers: None }
+        Self { event_id: event_id.into(), lease, outcome, handlers: None, handlers_before: None }
     }
 
     /// What became of an event that was handed out.
     pub fn of(taken: &Taken, outcome: Outcome) -> Self {
-        Self::new(&taken.event_id, taken.lease, outcome)
+        let handlers_before = taken.handlers.clone();
+        Self { handlers_before, ..Self::new(&taken.event_id, taken.lease, outcome) }
     }
 }
 

@@ -144,6 +144,19 @@ macro_rules! conformance_list {
                 progress_of_handlers_survives_a_replay
                 empty_error_keeps_the_last
             }
+            revisions {
+                progress_of_open_events_is_found
+                progress_is_found_by_handler
+                revised_event_can_be_taken
+                revised_event_keeps_its_due_time
+                leased_event_is_not_revised
+                overslept_lease_cannot_undo_a_revision
+                implausible_lease_keeps_nobody_from_revising
+                revision_demands_what_was_told
+                revised_dead_event_stays_dead
+                refused_revision_replays_nothing
+                many_events_are_revised_at_once
+            }
             fences {
                 stale_lease_cannot_settle
                 lost_lease_cannot_delete
@@ -302,6 +315,15 @@ macro_rules! ownership_list {
                 owners_progress_of_handlers_comes_back
                 owners_dead_event_keeps_its_progress
             }
+            ownership_revisions {
+                owner_cannot_undo_a_revision
+                outcome_without_progress_keeps_a_revision
+                repeated_progress_is_not_lost
+                revised_event_is_due
+                revised_follower_waits_for_its_key
+                replay_by_a_revision_frees_its_key
+                revision_of_a_parked_event_frees_nothing
+            }
             ownership_census {
                 census_of_claims_has_no_partitions
                 census_lists_the_instances
@@ -359,6 +381,7 @@ mod tests {
             include_str!("read_backs.rs"),
             include_str!("settlements.rs"),
             include_str!("handlers.rs"),
+            include_str!("revisions.rs"),
             include_str!("fences.rs"),
             include_str!("operations.rs"),
             include_str!("purges.rs"),
@@ -369,6 +392,7 @@ mod tests {
             include_str!("ownership_asides.rs"),
             include_str!("ownership_parking.rs"),
             include_str!("ownership_outcomes.rs"),
+            include_str!("ownership_revisions.rs"),
             include_str!("ownership_census.rs"),
             include_str!("ownership_modes.rs"),
         ] {

@@ -2,7 +2,8 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+    Administration, Census, Page, Progress, Purge, Purged, Revision, Selection, Stats, StoreError,
+    StoredEvent,
 };
 
 use super::{Call, FaultyStore};
@@ -48,6 +49,18 @@ impl<S: Administration> Administration for FaultyStore<S> {
 
     fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
         Box::pin(self.administer(self.inner.discard(selection)))
+    }
+
+    fn progress<'a>(
+        &'a self,
+        handler: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>> {
+        Box::pin(self.administer(self.inner.progress(handler, limit)))
+    }
+
+    fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(self.administer(self.inner.revise(revisions)))
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {

@@ -81,9 +81,10 @@ impl Dispatcher {
         if matches!(end, End::Through) {
             self.after_pass(&pass, &delivery).await;
         }
+        let handlers_before = pass.stored.as_mut().map(|stored| std::mem::take(&mut stored.handlers));
         let settled = |(outcome, handlers)| {
             let event_id = delivery.id().to_owned();
-            Settlement { event_id, lease, outcome, handlers }
+            Settlement { event_id, lease, outcome, handlers, handlers_before }
         };
         match end {
             End::Lost => self.remembered.note(&settled(pass.progress.cut_off(set.ids()))),
@@ -100,6 +101,9 @@ impl Dispatcher {
     fn conclude(&self, pass: Pass<'_>) -> (Outcome, Option<String>) {
         if pass.progress.is_done() {
             return (Outcome::Done, None);
+        }
+        for id in pass.progress.missing() {
+            self.meter.meet_unknown(id, self.runtime.clock.now());
         }
         let due_for = self.due_for(&pass);
         let (outcome, text) = pass.progress.conclude(pass.set.ids(), due_for, pass.trouble);

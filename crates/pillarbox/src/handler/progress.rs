@@ -13,7 +13,7 @@ use crate::store::{Outcome, Settlement, Taken};
 /// Where one handler stands with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Standing {
+pub(super) enum Standing {
     /// It, or its fallback, has succeeded.
     Done,
     /// It is to run, for the first time or again.
@@ -23,6 +23,9 @@ enum Standing {
         /// How long after the event's due time it is its turn, in microseconds: no instant is stored, for the database
         /// alone has a clock.
         after_us: u64,
+        /// Whether the instance that looked last has no handler of this id: for people who look.
+        #[serde(default, skip_serializing_if = "is_not")]
+        unknown: bool,
     },
     /// It was given up, and so was its fallback.
     Dead {
@@ -32,11 +35,23 @@ enum Standing {
 }
 
 impl Standing {
-    const NEW: Self = Self::Owed { failures: 0, after_us: 0 };
+    const NEW: Self = Self::Owed { failures: 0, after_us: 0, unknown: false };
 
-    fn is_owed(self) -> bool {
+    pub(super) fn is_owed(self) -> bool {
         matches!(self, Self::Owed { .. })
     }
+
+    /// The same, where the handler is registered or is not.
+    fn known(self, is_known: bool) -> Self {
+        match self {
+            Self::Owed { failures, after_us, .. } => Self::Owed { failures, after_us, unknown: !is_known },
+            other => other,
+        }
+    }
+}
+
+fn is_not(flag: &bool) -> bool {
+    !flag
 }
 
 /// The stored text cannot be read.
@@ -79,8 +94,9 @@ impl Progress {
                 *standing = Standing::NEW;
             }
         }
-        let standings = ids.map(|id| stored.remove(id).unwrap_or(Standing::NEW)).collect();
-        Ok(Self { standings, absent: stored, has_changed: false })
+        let standings = ids.map(|id| stored.remove(id).map_or(Standing::NEW, |of| of.known(true))).collect();
+        let absent = stored.into_iter().map(|(id, standing)| (id, standing.known(false))).collect();
+        Ok(Self { standings, absent, has_changed: false })
     }
 
     /// Takes for done what this process knows to have succeeded, though that could not be recorded.
@@ -96,7 +112,7 @@ impl Progress {
     /// Whether it is the turn of a handler so long after the event became due; then how often it has failed.
     pub(crate) fn due(&self, handler: usize, due_for: Duration) -> Option<u32> {
         match self.standings[handler] {
-            Standing::Owed { failures, after_us } if Duration::from_micros(after_us) <= due_for => {
+            Standing::Owed { failures, after_us, .. } if Duration::from_micros(after_us) <= due_for => {
                 Some(failures)
             }
             _ => None,
@@ -110,7 +126,7 @@ impl Progress {
     /// A handler is to run again `after` the event became due.
     pub(crate) fn postpone(&mut self, handler: usize, failures: u32, after: Duration) {
         let after_us = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
-        self.set(handler, Standing::Owed { failures, after_us });
+        self.set(handler, Standing::Owed { failures, after_us, unknown: false });
     }
 
     pub(crate) fn give_up(&mut self, handler: usize, failures: u32) {
@@ -174,7 +190,7 @@ impl Progress {
     }
 
     /// Who is owed and not registered here.
-    fn missing(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &str> {
         self.absent.iter().filter(|(_, standing)| standing.is_owed()).map(|(id, _)| id.as_str())
     }
 
@@ -250,11 +266,11 @@ fn given_up(stored: &str) -> Option<String> {
     Some(written(&all))
 }
 
-fn read(text: &str) -> Result<BTreeMap<String, Standing>, Unreadable> {
+pub(super) fn read(text: &str) -> Result<BTreeMap<String, Standing>, Unreadable> {
     serde_json::from_str(text).map_err(Unreadable)
 }
 
-fn written(all: &BTreeMap<String, Standing>) -> String {
+pub(super) fn written(all: &BTreeMap<String, Standing>) -> String {
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(all).unwrap_or_default()
 }
@@ -373,6 +389,17 @@ mod tests {
         assert_eq!(outcome, Outcome::Aside { until: Some(HOLD_FOR), reason });
         let kept: serde_json::Value = serde_json::from_str(&kept.unwrap()).unwrap();
         assert_eq!(kept["search"]["owed"]["failures"], 2);
+        assert_eq!(kept["search"]["owed"]["unknown"], true, "for people who look");
+    }
+
+    /// L3: who is known again is not marked as unknown any more.
+    #[test]
+    fn mark_goes_when_the_handler_is_back() {
+        let stored = r#"{"billing":"done","mail":{"owed":{"failures":2,"after_us":9000000,"unknown":true}},"audit":"done"}"#;
+
+        let (_, kept) = conclude(begin(Some(stored), 2), SECOND, "");
+
+        assert!(!kept.as_deref().unwrap().contains("unknown"), "{kept:?}");
     }
 
     /// L3: who is registered later gets what is pending.

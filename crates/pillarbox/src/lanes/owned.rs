@@ -229,7 +229,7 @@ impl Owned {
 
     /// What a delivered event leaves to be done.
     pub(super) fn ended(&mut self, settlement: Settlement, steps: &mut Vec<Step>) {
-        let Settlement { event_id, lease, outcome, handlers } = settlement;
+        let Settlement { event_id, lease, outcome, handlers, handlers_before } = settlement;
         let released = outcome == Outcome::Released;
         let key = self.flights.change(lease.seq, |flight| {
             matches!(flight.stage, Stage::Runs).then(|| flight.stage = Stage::Ends { released })?;
@@ -240,7 +240,8 @@ impl Owned {
             Some(_) => self.rules.order.judge(outcome),
             None => outcome,
         };
-        let settlement = Settlement { event_id: event_id.clone(), lease, outcome: outcome.clone(), handlers };
+        let (id, judged) = (event_id.clone(), outcome.clone());
+        let settlement = Settlement { event_id: id, lease, outcome: judged, handlers, handlers_before };
         steps.push(Step::Settle(settlement));
         let Some(key) = key.filter(|_| !released) else { return };
         let lane = self.lanes.entry(key.clone()).or_default();

@@ -10,8 +10,8 @@ use crate::Timestamp;
 use crate::mutant::mutant;
 use crate::runtime::BoxFuture;
 use crate::store::{
-    Administration, Census, Mode, Page, Purge, Purged, REPLAYED, Selection, Stats, Status, StoreError,
-    StoredEvent,
+    Administration, Census, Mode, Page, Progress, Purge, Purged, REPLAYED, Revision, Selection, Stats,
+    Status, StoreError, StoredEvent,
 };
 
 impl Administration for MemoryStore {
@@ -66,6 +66,18 @@ impl Administration for MemoryStore {
         })
     }
 
+    fn progress<'a>(
+        &'a self,
+        handler: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().progress(handler, limit, self.database.now())) })
+    }
+
+    fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().revise(revisions, self.database.now())) })
+    }
+
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(async move { Ok(self.database.table().purge(purge, self.database.now())) })
     }
@@ -88,7 +100,7 @@ impl Table {
         rows.take(page.limit).map(Row::stored).collect()
     }
 
-    fn replay(&mut self, selection: &Selection, now: Timestamp) -> u64 {
+    pub(super) fn replay(&mut self, selection: &Selection, now: Timestamp) -> u64 {
         let selected = self.select(selection);
         for &seq in &selected {
             let stands_apart = self.mode() == Mode::Ownership && !self.unpark(seq);

@@ -52,7 +52,8 @@ impl Table {
         let is_stale_dead = mutant!(StaleDeadAfterTakeOver)
             && matches!(outcome, Outcome::Dead { .. } | Outcome::Parked { .. })
             && self.row(lease.seq).is_some_and(|row| row.status.is_pending());
-        if !self.holds(lease, event_id) && !is_stale_dead || is_counted {
+        let is_revised = self.row(lease.seq).is_some_and(|row| row.is_revised(settlement));
+        if !self.holds(lease, event_id) && !is_stale_dead || is_counted || is_revised {
             return false;
         }
         if *outcome == Outcome::Done && done == DoneRows::Delete {
@@ -68,6 +69,13 @@ impl Table {
 }
 
 impl Row {
+    /// Whether an operator has changed what is stored of handlers since the owner of the partition read it. Who repeats an
+    /// outcome finds its own earlier write.
+    fn is_revised(&self, Settlement { lease, handlers, handlers_before, .. }: &Settlement) -> bool {
+        let says_more = handlers.is_some() && lease.token.partition().is_some();
+        says_more && self.handlers != *handlers_before && self.handlers != *handlers
+    }
+
     fn settle(&mut self, Settlement { lease, outcome, handlers, .. }: &Settlement, now: Timestamp) {
         self.lock = None;
         if *outcome == Outcome::Done {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Census, StoreError};
+use super::{Census, Progress, Revision, StoreError};
 use crate::runtime::BoxFuture;
 use crate::{Event, Timestamp};
 
@@ -169,6 +169,10 @@ pub struct Purged {
 ///   its locks for one step only.
 /// - A [`census`](Administration::census) is one snapshot and changes nothing: who fell silent is still listed. It works
 ///   in both modes.
+/// - [`revise`](Administration::revise) changes an event only if it is not done and has exactly the text that was told. One
+///   that is leased by a take is left alone; one whose lease has ended belongs to nobody afterwards, so that who overslept
+///   records nothing. A pending event becomes available when it is due, unless it waits for nothing but its key; a dead one
+///   stays dead, unless it is to be replayed.
 /// - Nothing here costs a scan of done rows.
 pub trait Administration: Send + Sync + 'static {
     /// Counts.
@@ -201,6 +205,20 @@ pub trait Administration: Send + Sync + 'static {
 
     /// Deletes dead events, and returns the ids of the deleted.
     fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
+
+    /// Events that are not done and of whose handlers something is stored, at most `limit`, in no order; only such as may
+    /// name `handler`, if that is given. Those whose text is no text of the engine's are among them.
+    ///
+    /// Reads pending and dead events by their indexes, as [`stats`](Self::stats) does, until there are enough.
+    fn progress<'a>(
+        &'a self,
+        handler: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>>;
+
+    /// Changes what is stored of the handlers of these events, in one transaction, and returns the numbers of those that
+    /// were changed. For [`HandlerChange`](super::HandlerChange), which knows what a text may become.
+    fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>>;
 
     /// Deletes old events, one bounded step at a time.
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>>;

@@ -223,6 +223,8 @@ pub struct Blocked {
 /// - An outcome is lost unless its row is pending in the partition and that of the event with this id (a failover can
 ///   take numbers back, and give them to others), and the partition has this epoch; time plays no part. That is checked by the statement that applies it, and but for DONE with the partition locked against the
 ///   next owner, so that the outcome of an earlier one never comes after.
+/// - An outcome that says something of [handlers](super::Settlement::handlers) is lost if what is stored of them is neither
+///   what was read nor what it says: an operator has [changed](super::Administration::revise) it.
 /// - [`Released`](super::Outcome::Released) leaves an event as it was read: fresh or aside, with the same times.
 /// - [`Aside`](super::Outcome::Aside) without an end is for events that wait for their key. It is refused where nobody
 ///   would bring them back: without a key, and for the reasons [`DELAYED`] and [`REPLAYED`].

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Administration, Batch, Birth, Census, CommitError, DoneRows, EventStore, Found, InsertError, Lease,
-    Owner, Page, Purge, Purged, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Token, TxStore,
-    WakeUp,
+    Owner, Page, Progress, Purge, Purged, Revision, Selection, Settlement, Stats, StoreError, StoredEvent,
+    Take, Token, TxStore, WakeUp,
 };
 use pillarbox::{
     BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, PartitionSet, SystemClock,
@@ -315,6 +315,21 @@ impl Administration for FaultyStore {
 
     fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
         self.store.discard(selection)
+    }
+
+    fn progress<'a>(
+        &'a self,
+        handler: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>> {
+        Box::pin(async move {
+            self.faults.reads.check()?;
+            self.store.progress(handler, limit).await
+        })
+    }
+
+    fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        self.store.revise(revisions)
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {

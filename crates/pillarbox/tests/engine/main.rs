@@ -12,6 +12,7 @@ mod dispatching;
 mod failing_over;
 mod falling_back;
 mod faults;
+mod gone_handlers;
 mod handling;
 mod hinting;
 mod hot_path;

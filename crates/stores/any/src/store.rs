@@ -6,6 +6,8 @@ use pillarbox::store::{
     Administration, Batch, Blocked, Census, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding,
     Instance, Lease, Mode, Numbers, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement,
     Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
+    Instance, Lease, Mode, Owner, Ownership, Page, Progress, Pulse, Purge, Purged, Revision, Selection,
+    Settlement, Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
 };
 use pillarbox::{BoxFuture, PartitionSet, Settings};
 
@@ -109,6 +111,8 @@ impl Administration for AnyStore {
         fn dead(&self, page: Page) -> BoxFuture<'_, Result<Vec<StoredEvent>, StoreError>>;
         fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>>;
         fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>>;
+        fn progress<'a>(&'a self, handler: Option<&'a str>, limit: usize) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>>;
+        fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>>;
         fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>>;
     }
 }

@@ -1,13 +1,15 @@
 //! What operators ask.
 
 mod census;
+mod handlers;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+    Administration, Census, Page, Progress, Purge, Purged, Revision, Selection, Stats, StoreError,
+    StoredEvent,
 };
 use pillarbox_sql::{micros, rows};
 use sqlx::Row;
@@ -112,6 +114,18 @@ impl Administration for MySqlStore {
             }
             Ok(ids)
         })
+    }
+
+    fn progress<'a>(
+        &'a self,
+        handler: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>> {
+        Box::pin(self.handlers_progress(handler, limit))
+    }
+
+    fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(self.revise_handlers(revisions))
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {

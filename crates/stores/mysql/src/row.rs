@@ -105,7 +105,7 @@ pub(crate) fn key(row: &MySqlRow) -> Result<Option<String>, sqlx::Error> {
 }
 
 /// A text for people, whatever bytes it is made of.
-fn lossy(row: &MySqlRow, name: &str) -> Result<Option<String>, sqlx::Error> {
+pub(crate) fn lossy(row: &MySqlRow, name: &str) -> Result<Option<String>, sqlx::Error> {
     let bytes: Option<&[u8]> = row.try_get(name)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }

@@ -1,13 +1,15 @@
 //! What operators ask.
 
 mod census;
+mod handlers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Mode, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+    Administration, Census, Mode, Page, Progress, Purge, Purged, Revision, Selection, Stats, StoreError,
+    StoredEvent,
 };
 use pillarbox_sql::{members, micros, rows};
 use sqlx::Row;
@@ -21,9 +23,8 @@ use crate::time::Instant;
 impl Administration for PostgresStore {
     fn stats(&self) -> BoxFuture<'_, Result<Stats, StoreError>> {
         Box::pin(async move {
-            let mode = self.fetch_one(|inner| inner.query(&inner.statements.census_mode)).await?;
             // Both count right in either mode, but each by the indexes of its own.
-            let row = match members::mode(Some(self.read(mode.try_get("mode"))?))? {
+            let row = match self.look_at_mode().await? {
                 Mode::Claims => self.fetch_one(|inner| inner.query(&inner.statements.stats)).await?,
                 Mode::Ownership => self.fetch_one(|inner| inner.query(&inner.statements.stats_owned)).await?,
             };
@@ -105,6 +106,18 @@ impl Administration for PostgresStore {
         })
     }
 
+    fn progress<'a>(
+        &'a self,
+        handler: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>> {
+        Box::pin(self.handlers_progress(handler, limit))
+    }
+
+    fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(self.revise_handlers(revisions))
+    }
+
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(async move {
             let purged = self.fetch_one(move |inner| {
@@ -126,6 +139,12 @@ impl Administration for PostgresStore {
 }
 
 impl PostgresStore {
+    /// The mode that the table has now.
+    async fn look_at_mode(&self) -> Result<Mode, StoreError> {
+        let mode = self.fetch_one(|inner| inner.query(&inner.statements.census_mode)).await?;
+        members::mode(Some(self.read(mode.try_get("mode"))?))
+    }
+
     async fn list(
         &self,
         query: impl Fn(&Inner) -> Query + Send + Sync + 'static,

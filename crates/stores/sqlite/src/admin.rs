@@ -1,22 +1,26 @@
 //! What operators ask.
 
 mod census;
+mod handlers;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Mode, Page, Purge, Purged, Selection, Stats, StoreError, StoredEvent,
+    Administration, Census, Mode, Page, Progress, Purge, Purged, Revision, Selection, Stats, StoreError,
+    StoredEvent,
 };
 use pillarbox_sql::{micros, rows};
 use serde_json::Value;
 use sqlx::query::Query;
-use sqlx::sqlite::{Sqlite, SqliteArguments};
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnection};
 use sqlx::{FromRow, Row, SqlStr};
 
 use crate::SqliteStore;
 use crate::fault::Fault;
 use crate::row::{event_id, stored};
+use crate::statements::Statements;
 use crate::watch;
 
 impl Administration for SqliteStore {
@@ -38,7 +42,7 @@ impl Administration for SqliteStore {
     }
 
     fn highest(&self) -> BoxFuture<'_, Result<i64, StoreError>> {
-        let inner = std::sync::Arc::clone(&self.inner);
+        let inner = Arc::clone(&self.inner);
         Box::pin(self.read(move |connection| {
             Box::pin(async move { watch::highest(connection, &inner.statements).await })
         }))
@@ -64,19 +68,10 @@ impl Administration for SqliteStore {
     }
 
     fn replay<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<u64, StoreError>> {
-        let statements = &self.inner.statements;
-        let free = select(selection, &statements.free_ids, &statements.free_numbers);
-        let replay = select(selection, &statements.replay_ids, &statements.replay_numbers);
-        Box::pin(async move {
-            let replayed = self.write(move |connection| {
-                Box::pin(async move {
-                    let freed = free.fetch_all(&mut *connection).await?;
-                    let freed = freed.iter().map(event_id).collect::<Result<Vec<_>, _>>()?;
-                    replay.bind(Value::from(freed).to_string()).execute(connection).await
-                })
-            });
-            Ok(replayed.await?.rows_affected())
-        })
+        let (inner, selection) = (Arc::clone(&self.inner), selection.clone());
+        Box::pin(self.write(move |connection| {
+            Box::pin(async move { replay(connection, &inner.statements, &selection).await })
+        }))
     }
 
     fn discard<'a>(&'a self, selection: &'a Selection) -> BoxFuture<'a, Result<Vec<String>, StoreError>> {
@@ -97,6 +92,18 @@ impl Administration for SqliteStore {
             }
             Ok(ids)
         })
+    }
+
+    fn progress<'a>(
+        &'a self,
+        handler: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>> {
+        Box::pin(self.handlers_progress(handler, limit))
+    }
+
+    fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>> {
+        Box::pin(self.revise_handlers(revisions))
     }
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
@@ -142,6 +149,20 @@ impl SqliteStore {
         let is_last = window.examined < rows(purge.limit) || !window.is_old;
         Ok(Purged { deleted, next: (!is_last).then_some(last) })
     }
+}
+
+/// Makes dead events pending, frees keys that are parked for them, and returns how many were dead.
+async fn replay(
+    connection: &mut SqliteConnection,
+    statements: &Statements,
+    selection: &Selection,
+) -> Result<u64, sqlx::Error> {
+    let free = select(selection, &statements.free_ids, &statements.free_numbers);
+    let freed = free.fetch_all(&mut *connection).await?;
+    let freed = freed.iter().map(event_id).collect::<Result<Vec<_>, _>>()?;
+    let replay = select(selection, &statements.replay_ids, &statements.replay_numbers);
+    let replayed = replay.bind(Value::from(freed).to_string()).execute(connection).await?;
+    Ok(replayed.rows_affected())
 }
 
 fn select(

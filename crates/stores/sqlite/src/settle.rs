@@ -129,41 +129,44 @@ impl Sorted {
     fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
         let mut sorted = Self::default();
         for settlement in settlements {
-            let Settlement { event_id, lease, outcome, handlers } = settlement;
+            let Settlement { event_id, lease, outcome, handlers, .. } = settlement;
             let Lease { seq, token, attempts, starts } = *lease;
             check(token, outcome)?;
             let (id, token_number) = (comparable(event_id), token.0);
+            let before = settlement.handlers_before.as_ref().filter(|_| handlers.is_some());
             match outcome {
                 Outcome::Done if token.partition().is_some() => sorted.done_by_owner.push(settlement.clone()),
                 Outcome::Done => sorted.done.entry(token).or_default().push(seq),
                 Outcome::Retry { after, error, spent } => {
                     let (error, after) = (kept(error), micros(*after));
-                    let row = json!([seq, token_number, id, attempts, spent, starts, after, error, handlers]);
-                    sorted.retry.push(row);
-                }
-                Outcome::Aside { until, reason } => {
-                    let (until, reason) = (until.map(micros), cut_error(reason));
-                    sorted.aside.push(json!([seq, token_number, id, starts, until, reason, handlers]));
-                }
-                Outcome::Dead { error, spent } => {
-                    let error = kept(error);
-                    sorted.dead.push(json!([
+                    sorted.retry.push(json!([
                         seq,
                         token_number,
                         id,
                         attempts,
                         spent,
                         starts,
+                        after,
                         error,
-                        handlers
+                        handlers,
+                        before
                     ]));
                 }
-                Outcome::Parked { error, spent } => {
-                    let error = kept(error);
-                    let row = json!([seq, token_number, id, attempts, spent, starts, error, handlers]);
-                    sorted.parked.push(row);
+                Outcome::Aside { until, reason } => {
+                    let (until, reason) = (until.map(micros), cut_error(reason));
+                    let row = json!([seq, token_number, id, starts, until, reason, handlers, before]);
+                    sorted.aside.push(row);
                 }
-                Outcome::Released => sorted.released.push(json!([seq, token_number, id, starts, handlers])),
+                Outcome::Dead { error, spent } | Outcome::Parked { error, spent } => {
+                    let error = kept(error);
+                    let row =
+                        json!([seq, token_number, id, attempts, spent, starts, error, handlers, before]);
+                    let parks = matches!(outcome, Outcome::Parked { .. });
+                    if parks { &mut sorted.parked } else { &mut sorted.dead }.push(row);
+                }
+                Outcome::Released => {
+                    sorted.released.push(json!([seq, token_number, id, starts, handlers, before]));
+                }
             }
         }
         let alone = sorted.done.extract_if(.., |_, numbers| numbers.len() == 1);

@@ -92,6 +92,9 @@ statements! {
     replay_numbers = "admin/replay_numbers.sql",
     discard_ids = "admin/discard_ids.sql",
     discard_numbers = "admin/discard_numbers.sql",
+    progress = "admin/handlers/progress.sql",
+    progress_owned = "admin/handlers/progress_owned.sql",
+    revise = "admin/handlers/revise.sql",
     purge_window = "admin/purge_window.sql",
     purge = "admin/purge.sql",
 }

@@ -16,6 +16,15 @@ struct Held {
     partition: Option<u8>,
     attempts: i64,
     has_key: bool,
+    handlers: Option<String>,
+}
+
+impl Held {
+    /// Whether an operator has changed what is stored of handlers since the owner of the partition read it.
+    fn is_revised(&self, Settlement { lease, handlers, handlers_before, .. }: &Settlement) -> bool {
+        let says_more = handlers.is_some() && lease.token.partition().is_some();
+        says_more && self.handlers != *handlers_before && self.handlers != *handlers
+    }
 }
 
 /// Pending rows and partitions, locked, by their numbers.
@@ -46,6 +55,7 @@ impl Fence {
                     partition: row.try_get("event_partition")?,
                     attempts: row.try_get("attempts")?,
                     has_key: row.try_get::<i64, _>("has_key")? != 0,
+                    handlers: row::lossy(&row, "handlers")?,
                 };
                 rows.insert(row.try_get("seq")?, held);
             }
@@ -75,7 +85,8 @@ impl Fence {
     pub(super) fn pass(&mut self, settlement: &Settlement) -> bool {
         let Settlement { lease, outcome, .. } = settlement;
         let is_counted = |row: &Held| outcome.spends() && row.attempts != i64::from(lease.attempts);
-        let passes = self.holds(settlement) && !self.rows.get(&lease.seq).is_some_and(is_counted);
+        let is_passed = |row: &Held| is_counted(row) || row.is_revised(settlement);
+        let passes = self.holds(settlement) && !self.rows.get(&lease.seq).is_some_and(is_passed);
         passes && self.rows.remove(&lease.seq).is_some()
     }
 }

@@ -1,4 +1,4 @@
-SELECT seq, event_id, token, event_partition, attempts, event_key IS NOT NULL AS has_key
+SELECT seq, event_id, token, event_partition, attempts, handlers, event_key IS NOT NULL AS has_key
 FROM outbox_event FORCE INDEX (PRIMARY)
 WHERE seq IN (?)
     AND status IN (0, 2)

@@ -55,7 +55,8 @@ impl Sorted {
         sorted
     }
 
-    fn add(&mut self, Settlement { event_id, lease, outcome, handlers }: &Settlement) {
+    fn add(&mut self, settlement: &Settlement) {
+        let Settlement { event_id, lease, outcome, handlers, handlers_before } = settlement;
         let (kinds, mut row) = match lease.token.partition() {
             None if *outcome == Outcome::Done => {
                 return self.done.entry(lease.token).or_default().push(lease.seq);
@@ -98,6 +99,9 @@ impl Sorted {
         row.extend(values);
         if *outcome != Outcome::Done {
             row.push(json!(handlers));
+        }
+        if *outcome != Outcome::Done && handlers.is_some() && lease.token.partition().is_some() {
+            row.push(json!(handlers_before));
         }
         rows.push(Value::Array(row));
     }

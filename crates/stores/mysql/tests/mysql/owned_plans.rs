@@ -62,6 +62,7 @@ const STATEMENTS: &[(&str, &str, &[&str])] = statements! {
     "admin/census/pending": [FRESH],
     "admin/census/keys": [BY_KEY, "outbox_parked_partition"],
     "admin/stats_by_partition": [FRESH, "outbox_event_dead"],
+    "admin/handlers/pending_by_partition": [FRESH],
 };
 
 /// Statements whose ranges InnoDB knows, so that it does not look for the next row behind their ends.

@@ -38,7 +38,8 @@ changed AS (
         $12::text[],
         $13::text[],
         $14::boolean[],
-        $15::boolean[]
+        $15::boolean[],
+        $16::text[]
     ) AS settled (
         seq,
         token,
@@ -52,7 +53,8 @@ changed AS (
         reason,
         handlers,
         is_endless,
-        parks
+        parks,
+        handlers_before
     )
     -- A token is the complement of the epoch and the partition, which is its lowest byte.
     JOIN fence ON fence.event_partition = ~settled.token & 255
@@ -62,6 +64,11 @@ changed AS (
         AND event.event_partition = fence.event_partition
         AND event.attempts = coalesce(settled.attempts, event.attempts)
         AND event.status NOT IN (1, 3)
+        AND (
+            settled.handlers IS NULL
+            OR event.handlers IS NOT DISTINCT FROM settled.handlers_before
+            OR event.handlers = settled.handlers
+        )
     RETURNING
         settled.seq,
         settled.token,

@@ -168,6 +168,8 @@ struct Others {
     handlers: Vec<Option<String>>,
     endless: Vec<bool>,
     parks: Vec<bool>,
+    /// What was read of handlers, where something is said of them.
+    handlers_before: Vec<Option<String>>,
 }
 
 impl Others {
@@ -193,6 +195,7 @@ impl Others {
         self.errors.push(row.error);
         self.reasons.push(row.reason);
         self.handlers.push(handlers.clone());
+        self.handlers_before.push(settlement.handlers_before.clone().filter(|_| handlers.is_some()));
         self.endless.push(matches!(outcome, Outcome::Aside { until: None, .. }));
         self.parks.push(matches!(outcome, Outcome::Parked { .. }));
     }
@@ -207,7 +210,8 @@ impl Others {
     fn owned(&self, inner: &Inner) -> Query {
         let (fenced, fences) = self.numbers.fences();
         let query = inner.query(&inner.statements.owned_settle).bind(fenced).bind(fences);
-        self.bind(self.numbers.owned(query)).bind(&self.endless).bind(&self.parks)
+        let query = self.bind(self.numbers.owned(query));
+        query.bind(&self.endless).bind(&self.parks).bind(&self.handlers_before)
     }
 
     fn bind(&self, query: Query) -> Query {

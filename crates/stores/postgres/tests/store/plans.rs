@@ -42,6 +42,7 @@ const CLAIMS: &[Statement] = statements! {
     "settle/locked": [NUMBER, NUMBER],
     "settle/resume": [PENDING, NUMBER],
     "admin/stats": [DEAD, NUMBER, NUMBER, PENDING, PENDING],
+    "admin/handlers/progress": [PENDING, DEAD],
 };
 
 /// What is used in the mode `ownership`.
@@ -58,6 +59,7 @@ const OWNERSHIP: &[Statement] = statements! {
     "settle/owned_delete": [NUMBER],
     "settle/owned_settle": [NUMBER],
     "admin/stats_owned": [DEAD, NUMBER, NUMBER, NUMBERS, UNPLACED, NUMBERS, NUMBERS, ASIDE],
+    "admin/handlers/progress_owned": [NUMBERS, ASIDE, DEAD],
     "admin/census/pending": [NUMBERS, UNPLACED, NUMBERS, NUMBERS, ASIDE],
     "admin/census/keys": [HELD, HELD],
 };
@@ -73,14 +75,16 @@ const BOTH: &[Statement] = statements! {
     "admin/replay_numbers": [DEAD, NUMBER],
     "admin/discard_ids": [ID],
     "admin/discard_numbers": [DEAD],
+    "admin/handlers/revise": [NUMBER, NUMBER],
     "admin/purge": [NUMBER, NUMBER],
 };
 
 /// What is right nevertheless: the events that are due are merged from the first ones of each partition, all partitions
 /// are counted, the members are few, and the sequence is one row.
-const EXCEPTIONS: [(&str, &str); 6] = [
+const EXCEPTIONS: [(&str, &str); 7] = [
     ("owned/fresh", SEQUENCE),
     ("admin/stats_owned", "Seq Scan on outbox_partition"),
+    ("admin/handlers/progress_owned", "Seq Scan on outbox_partition"),
     ("admin/census/pending", "Seq Scan on outbox_partition"),
     ("owned/due", "Sort"),
     ("membership/beat", "Seq Scan on outbox_instance"),

@@ -23,4 +23,9 @@ WHERE seq = settled.value ->> 0
         )
     )
     AND status NOT IN (1, 3)
+    AND (
+        settled.value ->> 6 IS NULL
+        OR settled.value ->> 1 >= 0
+        OR coalesce(handlers, '') IN (coalesce(settled.value ->> 7, ''), settled.value ->> 6)
+    )
 RETURNING seq;

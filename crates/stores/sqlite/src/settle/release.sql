@@ -18,4 +18,9 @@ WHERE seq = settled.value ->> 0
         )
     )
     AND status NOT IN (1, 3)
+    AND (
+        settled.value ->> 4 IS NULL
+        OR settled.value ->> 1 >= 0
+        OR coalesce(handlers, '') IN (coalesce(settled.value ->> 5, ''), settled.value ->> 4)
+    )
 RETURNING seq;

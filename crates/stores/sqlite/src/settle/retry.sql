@@ -24,4 +24,9 @@ WHERE seq = settled.value ->> 0
     )
     AND (attempts = settled.value ->> 3 OR NOT settled.value ->> 4)
     AND status NOT IN (1, 3)
+    AND (
+        settled.value ->> 8 IS NULL
+        OR settled.value ->> 1 >= 0
+        OR coalesce(handlers, '') IN (coalesce(settled.value ->> 9, ''), settled.value ->> 8)
+    )
 RETURNING seq;

@@ -56,6 +56,7 @@ const STATEMENTS: &[Statement] = statements! {
     "admin/discard_numbers": ["SEARCH outbox_event USING COVERING INDEX outbox_event_dead (seq>? AND seq<?)"],
     "admin/purge_window": ["SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>?)"],
     "admin/purge": ["SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+    "admin/handlers/revise": [BY_NUMBER],
     "admin/census/instances": [],
     "admin/census/leases": [],
     "admin/free_ids": [],
@@ -79,6 +80,7 @@ const OF_CLAIMS: &[Statement] = statements! {
         "SEARCH outbox_event",
         "SEARCH outbox_event"
     ],
+    "admin/handlers/progress": [ALL_PENDING, "SCAN outbox_event USING INDEX outbox_event_dead"],
 };
 
 const OF_OWNERSHIP: &[Statement] = statements! {
@@ -119,6 +121,11 @@ const OF_OWNERSHIP: &[Statement] = statements! {
         "SCAN outbox_event USING COVERING INDEX outbox_event_dead",
         "SEARCH outbox_event",
         "SEARCH outbox_event"
+    ],
+    "admin/handlers/progress_owned": [
+        "SCAN outbox_event USING INDEX outbox_event_fresh",
+        "SCAN outbox_event USING INDEX outbox_event_aside",
+        "SCAN outbox_event USING INDEX outbox_event_dead"
     ],
 };
 

@@ -7,7 +7,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     look_in BIGINT PATH '$[5]',
     reason TEXT CHARACTER SET utf8mb4 PATH '$[6]',
     stands_apart INT PATH '$[7]',
-    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]'
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]',
+    handlers_before LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -28,4 +29,9 @@ WHERE lease.epoch = settled.epoch
     AND held.event_id = settled.event_id
     AND held.event_partition = settled.event_partition
     AND held.status IN (0, 2)
+    AND (
+        settled.handlers IS NULL
+        OR held.handlers <=> settled.handlers_before
+        OR held.handlers = settled.handlers
+    )
     AND (held.event_key IS NOT NULL OR settled.look_in IS NOT NULL)

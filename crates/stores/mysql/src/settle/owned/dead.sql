@@ -7,7 +7,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     is_spent INT PATH '$[5]',
     starts INT PATH '$[6]',
     error TEXT CHARACTER SET utf8mb4 PATH '$[7]',
-    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]'
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]',
+    handlers_before LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -26,4 +27,9 @@ WHERE lease.epoch = settled.epoch
     AND held.event_id = settled.event_id
     AND held.event_partition = settled.event_partition
     AND held.status IN (0, 2)
+    AND (
+        settled.handlers IS NULL
+        OR held.handlers <=> settled.handlers_before
+        OR held.handlers = settled.handlers
+    )
     AND (held.attempts = settled.attempts OR NOT settled.is_spent)

@@ -8,7 +8,8 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
     starts INT PATH '$[6]',
     retry_in BIGINT PATH '$[7]',
     error TEXT CHARACTER SET utf8mb4 PATH '$[8]',
-    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]'
+    handlers LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]',
+    handlers_before LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]'
 )) AS settled
 STRAIGHT_JOIN outbox_partition AS lease FORCE INDEX (PRIMARY) ON lease.event_partition = settled.event_partition
 STRAIGHT_JOIN outbox_event AS held FORCE INDEX (PRIMARY) ON held.seq = settled.seq
@@ -29,4 +30,9 @@ WHERE lease.epoch = settled.epoch
     AND held.event_id = settled.event_id
     AND held.event_partition = settled.event_partition
     AND held.status IN (0, 2)
+    AND (
+        settled.handlers IS NULL
+        OR held.handlers <=> settled.handlers_before
+        OR held.handlers = settled.handlers
+    )
     AND (held.attempts = settled.attempts OR NOT settled.is_spent)
