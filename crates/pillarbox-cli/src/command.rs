@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Verdict};
-use crate::{dead, demo, keys, migrate, purge, status, terminal};
+use crate::{dead, demo, handlers, keys, migrate, purge, status, terminal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +33,7 @@ enum Command {
     Status(status::Status),
     Dead(dead::Dead),
     Keys(keys::Keys),
+    Handlers(handlers::Handlers),
     Purge(purge::Purge),
     #[command(hide = true)]
     DemoChild(demo::Child),
@@ -83,6 +84,7 @@ impl Command {
             Self::Status(status) => status.run().await?,
             Self::Dead(dead) => dead.run().await?,
             Self::Keys(keys) => keys.run().await?,
+            Self::Handlers(handlers) => return handlers.run().await,
             Self::Purge(purge) => purge.run().await?,
         }
         Ok(Verdict::Good)
@@ -125,7 +127,9 @@ mod tests {
     #[test]
     fn a_url_is_shown_by_no_command() {
         let url = "postgres://shop:seventeen@localhost/shop";
-        for command in ["demo", "migrate", "status", "purge --older-than 1d", "dead list", "keys list"] {
+        for command in
+            ["demo", "migrate", "status", "purge --older-than 1d", "dead list", "keys list", "handlers list"]
+        {
             let line = format!("pillarbox {command} --db {url}");
 
             let read = Pillarbox::try_parse_from(line.split(' ')).unwrap();

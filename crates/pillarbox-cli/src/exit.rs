@@ -10,9 +10,10 @@ use sqlx::mysql::MySqlDatabaseError;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done
-  1  it failed: a server cannot be reached, or refuses; in the demo also: the ledger does not balance
+  1  it failed: a server cannot be reached, or refuses; or it is not complete: some events were busy, or name both
+     handlers; in the demo also: the ledger does not balance
   2  wrong usage, or the database is missing, of an unknown kind, without an outbox, or of another version
-  3  there is no such event, or it is not dead; or a key is not parked
+  3  there is no such event, or it is not dead; or a key is not parked; or no event names the handler
 ";
 
 /// What the user gave cannot be used.

@@ -7,6 +7,7 @@ mod dead;
 mod demo;
 mod exit;
 mod figure;
+mod handlers;
 mod keys;
 mod migrate;
 mod payload;

@@ -1,16 +1,18 @@
 //! `pillarbox status`: what waits, what is dead, and who takes part.
 
 mod census;
+mod handlers;
 
 use std::fmt::{self, Write};
 
 use clap::Args;
-use pillarbox::store::{Administration, Stats};
+use pillarbox::store::{Administration, HandlerCensus, Stats};
 use pillarbox_any::Kind;
 use serde::Serialize;
 
 use crate::command;
 use crate::database::{Database, Opened};
+use crate::handlers::COUNTED;
 use crate::{figure, terminal};
 
 const EXAMPLES: &str = "\
@@ -19,12 +21,14 @@ Examples:
   pillarbox status --db postgres://shop@localhost/shop --schema billing
   pillarbox status --db shop.db --json | jq .oldest_due_seconds
   pillarbox status --db shop.db --json | jq '.instances[] | {name, partitions, is_alive}'
+  pillarbox status --db shop.db --json | jq '.handlers[] | select(.unknown > 0)'
 ";
 
 /// Show how many events wait, are done and are dead, and who takes part
 ///
 /// The number of done events is an estimate, because counting them would read the whole table. Where partitions are owned
-/// it also shows who owns how many, what waits in them, and how many keys wait.
+/// it also shows who owns how many, what waits in them, and how many keys wait. Handlers that events wait for are named; of
+/// one that is unknown, the instance that looked last had none.
 #[derive(Args, Debug)]
 #[command(after_help = command::help(EXAMPLES))]
 pub(crate) struct Status {
@@ -51,12 +55,15 @@ struct Shown {
     oldest_due_seconds: Option<f64>,
     #[serde(flatten)]
     census: census::Shown,
+    #[serde(flatten)]
+    handlers: handlers::Shown,
 }
 
 impl Status {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let Opened { store, version, name } = self.database.open().await?;
         let (stats, census) = (store.stats().await?, store.census().await?);
+        let owed = HandlerCensus::take(&store, COUNTED).await?;
         let kind = store.kind();
         store.close().await;
         if self.json {
@@ -71,9 +78,11 @@ impl Status {
                 done_estimate: stats.done_estimate,
                 oldest_due_seconds: stats.oldest_due_for.map(|lag| lag.as_secs_f64()),
                 census: census::Shown::of(&census),
+                handlers: handlers::Shown::of(&owed),
             });
         }
-        terminal::print(&format!("{}\n{}", table(&name, kind, version, &stats)?, census::table(&census)?))
+        let counts = table(&name, kind, version, &stats)?;
+        terminal::print(&format!("{counts}\n{}{}", handlers::table(&owed)?, census::table(&census)?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod dead;
 mod demo;
+mod handlers;
 mod keys;
 mod operator;
 mod program;

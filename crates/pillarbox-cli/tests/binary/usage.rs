@@ -3,17 +3,32 @@
 use crate::shop::{Answer, Shop, pillarbox, run};
 
 /// Commands that need an outbox that exists.
-const ON_AN_OUTBOX: [(&str, &[&str]); 6] = [
+const ON_AN_OUTBOX: [(&str, &[&str]); 8] = [
     ("status", &[]),
     ("dead list", &[]),
     ("dead show", &["id-1"]),
     ("dead replay", &["--all"]),
     ("dead discard", &["--all", "--yes"]),
+    ("handlers list", &[]),
+    ("handlers drop", &["search", "--yes"]),
     ("purge", &["--older-than", "30d"]),
 ];
 
-const ALL: [&str; 9] =
-    ["demo", "migrate", "status", "dead", "dead list", "dead show", "dead replay", "dead discard", "purge"];
+const ALL: [&str; 13] = [
+    "demo",
+    "migrate",
+    "status",
+    "dead",
+    "dead list",
+    "dead show",
+    "dead replay",
+    "dead discard",
+    "handlers",
+    "handlers list",
+    "handlers drop",
+    "handlers rename",
+    "purge",
+];
 
 #[track_caller]
 fn assert_refused(answer: &Answer, code: i32, reason: &str) {
