@@ -1,7 +1,8 @@
-//! `pillarbox keys`: keys that must not go on.
+//! `pillarbox keys`: keys that must not go on, and where keys belong.
 
 mod free;
 mod list;
+mod partition;
 
 use clap::{Args, Subcommand};
 use pillarbox::store::{Blocked, Ownership};
@@ -14,9 +15,10 @@ Examples:
   pillarbox keys list --db shop.db --parked
   pillarbox keys resume --db shop.db order-17
   pillarbox keys skip --db shop.db order-17
+  pillarbox keys partition order-17
 ";
 
-/// List keys that wait, and let parked ones go on
+/// List keys that wait, let parked ones go on, and tell the partition of any
 ///
 /// Where order is kept, an event that failed holds up those of its key that follow, until it is done or dead. With the
 /// policy `park` its key stays held up when it is dead, until you resume or skip it. Discarding the dead event, or
@@ -33,6 +35,7 @@ enum Action {
     List(list::List),
     Resume(free::Resume),
     Skip(free::Skip),
+    Partition(partition::Partition),
 }
 
 impl Keys {
@@ -41,6 +44,7 @@ impl Keys {
             Action::List(list) => list.run().await,
             Action::Resume(resume) => resume.run().await,
             Action::Skip(skip) => skip.run().await,
+            Action::Partition(partition) => partition.run(),
         }
     }
 }

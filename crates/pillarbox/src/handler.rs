@@ -329,7 +329,7 @@ struct Typed<H, T> {
 
 impl<T: DomainEvent, H: Handler<T>> Listener for Typed<H, T> {
     async fn on_event(&self, delivery: Delivery) -> Result<(), ListenerError> {
-        let event = delivery.decode::<T>().map_err(ListenerError::undecodable)?;
+        let event = delivery.decode::<T>()?;
         self.handler.handle(event, delivery).await
     }
 }

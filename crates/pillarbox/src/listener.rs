@@ -1,5 +1,6 @@
 //! What receives events: one at a time, in this process.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -171,11 +172,6 @@ impl ListenerError {
         Self { verdict: Verdict::Permanent, source: error.into() }
     }
 
-    /// The event is not what its type says.
-    pub(crate) fn undecodable(error: DecodeError) -> Self {
-        Self { verdict: Verdict::Undecodable, source: error.into() }
-    }
-
     pub(crate) fn verdict(&self) -> Verdict {
         self.verdict
     }
@@ -187,8 +183,11 @@ impl ListenerError {
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for ListenerError {
+    /// Retried as the policy says; but a [`DecodeError`] is not retried at all.
     fn from(error: E) -> Self {
-        Self::new(error)
+        let is_undecodable = (&error as &dyn Any).is::<DecodeError>();
+        let verdict = if is_undecodable { Verdict::Undecodable } else { Verdict::AsPolicySays };
+        Self { verdict, source: error.into() }
     }
 }
 

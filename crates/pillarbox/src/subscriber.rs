@@ -38,7 +38,7 @@ where
     ) -> BoxFuture<'a, Result<(), ListenerError>> {
         match event.decode::<T>() {
             Ok(decoded) => (self.subscriber)(decoded, connection),
-            Err(error) => Box::pin(std::future::ready(Err(ListenerError::undecodable(error)))),
+            Err(error) => Box::pin(std::future::ready(Err(error.into()))),
         }
     }
 }

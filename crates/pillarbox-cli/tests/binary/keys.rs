@@ -1,8 +1,8 @@
-//! `keys list`, `resume` and `skip` do what they say.
+//! `keys list`, `resume`, `skip` and `partition` do what they say.
 
 use serde_json::{Value, json};
 
-use crate::shop::Shop;
+use crate::shop::{Shop, run};
 
 /// A shop in which `x-1` is dead and its key parked, and `x-2` and `x-3` wait behind it.
 fn parked() -> Shop {
@@ -27,6 +27,16 @@ fn parked_keys_are_listed() {
     assert_eq!(keys(&listed), ["order-17"]);
     let line = &listed["keys"][0];
     assert_eq!((&line["parked_for"], &line["partition"]), (&json!("x-1"), &json!(192)));
+}
+
+/// O3: writers in other languages can compare what they compute.
+#[test]
+fn partition_of_a_key_is_told() {
+    assert_eq!(run(&["keys", "partition", "order-17"]).out, "192\n");
+    assert_eq!(
+        run(&["keys", "partition", "заказ-17", "--json"]).json(),
+        json!({ "key": "заказ-17", "partition": pillarbox::partition_of("заказ-17") })
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ const ON_AN_OUTBOX: [(&str, &[&str]); 8] = [
     ("purge", &["--older-than", "30d"]),
 ];
 
-const ALL: [&str; 13] = [
+const ALL: [&str; 18] = [
     "demo",
     "migrate",
     "status",
@@ -23,6 +23,11 @@ const ALL: [&str; 13] = [
     "dead show",
     "dead replay",
     "dead discard",
+    "keys",
+    "keys list",
+    "keys partition",
+    "keys resume",
+    "keys skip",
     "handlers",
     "handlers list",
     "handlers drop",

@@ -193,7 +193,7 @@ impl Standings {
         settlement: &Settlement,
         is_given_up: bool,
     ) -> Result<Recording, String> {
-        let Settlement { event_id: id, lease, outcome, handlers } = settlement;
+        let Settlement { event_id: id, lease, outcome, handlers, .. } = settlement;
         self.steps += 1;
         let step = self.steps;
         let event = self.event(id);

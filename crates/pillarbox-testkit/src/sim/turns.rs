@@ -93,7 +93,7 @@ impl World {
         if !self.options.has_handlers {
             return;
         }
-        let Settlement { event_id: id, lease, outcome, handlers } = settlement;
+        let Settlement { event_id: id, lease, outcome, handlers, .. } = settlement;
         let is_given_up = self.is_given_up(*lease, outcome);
         let recorded = self.standings().recorded(process, settlement, is_given_up);
         let Recording { is_partial, is_written_again, gives_way } = match recorded {

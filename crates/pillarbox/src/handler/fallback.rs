@@ -95,7 +95,7 @@ impl<T: DomainEvent, F: Fallback<T>> TypedFallback<F, T> {
 impl<T: DomainEvent, F: Fallback<T>> AnyFallback for TypedFallback<F, T> {
     fn handle_boxed(&self, failure: Failure) -> BoxFuture<'_, Result<(), ListenerError>> {
         Box::pin(async move {
-            let event = failure.decode::<T>().map_err(ListenerError::undecodable)?;
+            let event = failure.decode::<T>()?;
             self.fallback.handle(event, failure).await
         })
     }

@@ -61,6 +61,8 @@ pub struct OutboxBuilder<S: Store> {
     own_handler: Option<Arc<dyn PollerHandler>>,
     listeners: Listeners,
     registry: Option<Arc<dyn Registry>>,
+    /// The options that gave a registry.
+    routed_by: Vec<&'static str>,
     bad_handlers: Option<HandlersError>,
     twice: Option<AlreadyRegistered>,
     pub(super) retry: Option<Arc<dyn RetryPolicy>>,
@@ -89,6 +91,7 @@ impl<S: Store> OutboxBuilder<S> {
             own_handler: None,
             listeners: Listeners::new(),
             registry: None,
+            routed_by: Vec::new(),
             bad_handlers: None,
             twice: None,
             retry: None,
@@ -146,11 +149,9 @@ impl<S: Store> OutboxBuilder<S> {
     /// Sends events to handlers, several for each, of which each succeeds and retries on its own; in place of `on` and
     /// `route`.
     pub fn handlers(mut self, handlers: Handlers) -> Self {
+        self.routed_by.push("handlers");
         match handlers.into_registry() {
-            Ok(registry) => {
-                self.registry = Some(Arc::new(registry));
-                self.bad_handlers = None;
-            }
+            Ok(registry) => self.registry = Some(Arc::new(registry)),
             Err(error) => self.bad_handlers = Some(error),
         }
         self
@@ -158,6 +159,7 @@ impl<S: Store> OutboxBuilder<S> {
 
     /// Routes by a registry of your own, for example [`FanOut`](crate::FanOut), in place of `on` and `route`.
     pub fn registry(mut self, registry: impl Registry) -> Self {
+        self.routed_by.push("registry");
         self.registry = Some(Arc::new(registry));
         self
     }
@@ -438,20 +440,20 @@ impl<S: Store> OutboxBuilder<S> {
 
     /// Routes that nobody would follow are a mistake.
     fn check_routes(&self) -> Result<(), ConfigError> {
-        let remedy = match (self.topology(), &self.registry) {
-            _ if self.listeners.is_empty() => return Ok(()),
-            (Topology::WriterOnly, _) => {
-                "an outbox that only writes calls no listener; leave one of the two out"
-            }
-            (Topology::OwnHandler(_), _) => {
+        let listeners = (!self.listeners.is_empty()).then_some("on");
+        let given: Vec<&str> = self.routed_by.iter().copied().chain(listeners).collect();
+        let Some(option) = given.last() else { return Ok(()) };
+        let remedy = match self.topology() {
+            Topology::WriterOnly => "an outbox that only writes calls no listener; leave one of the two out",
+            Topology::OwnHandler(_) => {
                 "with `poller_handler` no listener is called; leave one of the two out"
             }
-            (_, Some(_)) => {
-                "`handlers` or `registry` takes the place of `on` and `route`; leave one of the two out"
+            Topology::Full | Topology::PollerOnly | Topology::Disabled if given.len() > 1 => {
+                "one `handlers` or one `registry` takes the place of `on` and `route`; leave the others out"
             }
-            (Topology::Full | Topology::PollerOnly | Topology::Disabled, None) => return Ok(()),
+            Topology::Full | Topology::PollerOnly | Topology::Disabled => return Ok(()),
         };
-        Err(ConfigError::invalid("on", "set", remedy))
+        Err(ConfigError::invalid(option, "set", remedy))
     }
 
     /// A handler of the user's own settles events one by one, and nobody would keep their order.

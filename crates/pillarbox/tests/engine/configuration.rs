@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pillarbox::store::Mode;
 use pillarbox::{
-    ConfigError, DeadHead, FanOut, GLOBAL, Leased, MemorySink, MemoryStore, OutboxBuilder, PollerHandler,
-    Retry,
+    ConfigError, DeadHead, Delivery, FanOut, GLOBAL, Handlers, Leased, ListenerError, MemorySink,
+    MemoryStore, OutboxBuilder, PollerHandler, Retry,
 };
 
 use crate::stage::{HOUR, SECOND, Stage};
@@ -107,14 +107,25 @@ async fn contradicting_retry_policy_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn routes_that_nobody_follows_are_refused() {
     let remedy = "leave one of the two out";
+    let others = "one `handlers` or one `registry` takes the place of `on` and `route`; leave the others out";
     let on = |outbox: OutboxBuilder<MemoryStore>| outbox.on_sink(GLOBAL, "OrderPlaced", MemorySink::new());
     refused(
         |outbox| on(outbox).writer_only(),
         &format!("`on` is set: an outbox that only writes calls no listener; {remedy}"),
     );
+    refused(|outbox| on(outbox).registry(FanOut::new()), &format!("`on` is set: {others}"));
+    let handlers = || Handlers::new().on_any("audit", |_: Delivery| async { Ok::<_, ListenerError>(()) });
     refused(
-        |outbox| on(outbox).registry(FanOut::new()),
-        &format!("`on` is set: `handlers` or `registry` takes the place of `on` and `route`; {remedy}"),
+        |outbox| outbox.handlers(handlers()).writer_only(),
+        &format!("`handlers` is set: an outbox that only writes calls no listener; {remedy}"),
+    );
+    refused(
+        |outbox| outbox.handlers(handlers()).handlers(handlers()),
+        &format!("`handlers` is set: {others}"),
+    );
+    refused(
+        |outbox| outbox.handlers(handlers()).registry(FanOut::new()),
+        &format!("`registry` is set: {others}"),
     );
 }
 

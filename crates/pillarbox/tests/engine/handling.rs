@@ -199,6 +199,23 @@ async fn payload_that_cannot_be_decoded_is_dead_at_once() {
     assert_eq!(notes.all(), ["audit order-1 1", "billing order-2 1", "audit order-2 1"]);
 }
 
+/// X3: who decodes by hand, in a handler for any event, tries it as little again.
+#[tokio::test(start_paused = true)]
+async fn payload_that_is_decoded_by_hand_is_not_tried_again() {
+    let stage = Stage::set();
+    let handlers = Handlers::new().on_any("audit", |delivery: Delivery| async move {
+        let _order: OrderPlaced = delivery.decode()?;
+        Ok::<_, ListenerError>(())
+    });
+    let outbox = stage.outbox().handlers(handlers).start().unwrap();
+
+    write(&outbox, Event::builder("OrderPlaced").id("order-1").aggregate_type("Order").json_text("{}")).await;
+    stage.quiet().await;
+
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Dead), 1));
+}
+
 /// L3: an id that exists no more leaves its event pending and visible, and who comes back gets it.
 #[tokio::test(start_paused = true)]
 async fn handler_that_is_gone_is_waited_for() {

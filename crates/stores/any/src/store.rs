@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Administration, Batch, Blocked, Census, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding,
-    Instance, Lease, Mode, Numbers, Owner, Ownership, Page, Pulse, Purge, Purged, Selection, Settlement,
-    Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
-    Instance, Lease, Mode, Owner, Ownership, Page, Progress, Pulse, Purge, Purged, Revision, Selection,
-    Settlement, Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
+    Instance, Lease, Mode, Numbers, Owner, Ownership, Page, Progress, Pulse, Purge, Purged, Revision,
+    Selection, Settlement, Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
 };
 use pillarbox::{BoxFuture, PartitionSet, Settings};
 
