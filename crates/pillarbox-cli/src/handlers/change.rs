@@ -6,7 +6,7 @@ use clap::Args;
 use pillarbox::HandlersError;
 use pillarbox::store::{HandlerCensus, HandlerChange, HandlersChanged, Progress};
 use pillarbox_any::AnyStore;
-use pillarbox_sql::url::nearest;
+use pillarbox::spelling::nearest;
 use serde::Serialize;
 
 use super::COUNTED;
