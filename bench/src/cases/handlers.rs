@@ -1,4 +1,5 @@
-//! `handlers`: one typed handler, which decodes the payload, against a plain listener; and three against one.
+//! `handlers`: one typed handler, which decodes the payload, against a plain listener that does not, and against one that
+//! does; and three against one.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -41,10 +42,12 @@ impl DomainEvent for OrderPlaced {
 #[derive(Clone, Copy)]
 enum Receiver {
     Listener,
+    DecodingListener,
     Handlers(usize),
 }
 
-const RECEIVERS: [Receiver; 3] = [Receiver::Listener, Receiver::Handlers(1), Receiver::Handlers(3)];
+const RECEIVERS: [Receiver; 4] =
+    [Receiver::Listener, Receiver::DecodingListener, Receiver::Handlers(1), Receiver::Handlers(3)];
 
 pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<Line>> {
     let events = scale.pick(EVENTS, EVENTS_QUICK);
@@ -65,14 +68,16 @@ pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<
         *counted = statements as f64 * 1_000.0 / events as f64;
     }
 
-    let [listener, one, three] = &rates;
+    let [listener, decoding, one, three] = &rates;
     let line = |case: &str, ours: &[f64], raw: &[f64]| {
         let (ours, raw) = typical_round(ours, raw);
         Line::new(D::NAME, case, ours, "events/s", raw)
     };
-    let statements = Line::new(D::NAME, "handlers/statements", counted[2], "per 1,000 events", counted[1]);
+    let [_, _, of_one, of_three] = counted;
+    let statements = Line::new(D::NAME, "handlers/statements", of_three, "per 1,000 events", of_one);
     Ok(vec![
         line("handlers/one-against-listener", one, listener).goal(Goal::AtLeast(0.95)),
+        line("handlers/one-against-decoding", one, decoding).goal(Goal::AtLeast(0.95)),
         line("handlers/three-against-one", three, one),
         statements.goal(Goal::AtMost(1.1)),
     ])
@@ -93,11 +98,17 @@ async fn drain<D: Database>(address: &Address, receiver: Receiver, events: usize
 }
 
 fn receiving<S: Store>(outbox: OutboxBuilder<S>, receiver: Receiver) -> OutboxBuilder<S> {
-    let Receiver::Handlers(count) = receiver else {
-        return outbox.on_aggregate(AGGREGATE, EVENT, |_: Delivery| async { Ok::<_, Infallible>(()) });
-    };
-    let handlers = (0..count).fold(Handlers::new(), |handlers, number| {
-        handlers.on(format!("handler-{number}"), |_: OrderPlaced| async { Ok::<_, Infallible>(()) })
-    });
-    outbox.handlers(handlers)
+    match receiver {
+        Receiver::Listener => {
+            outbox.on_aggregate(AGGREGATE, EVENT, |_: Delivery| async { Ok::<_, Infallible>(()) })
+        }
+        Receiver::DecodingListener => {
+            outbox.on_aggregate(AGGREGATE, EVENT, |delivery: Delivery| async move {
+                delivery.decode::<OrderPlaced>().map(drop)
+            })
+        }
+        Receiver::Handlers(count) => outbox.handlers((0..count).fold(Handlers::new(), |handlers, number| {
+            handlers.on(format!("handler-{number}"), |_: OrderPlaced| async { Ok::<_, Infallible>(()) })
+        })),
+    }
 }

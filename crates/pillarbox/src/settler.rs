@@ -200,14 +200,14 @@ impl Settler {
         written.await
     }
 
-    /// Gives an event back whose handlers went on under another instance in between: what this one says of them is out of
-    /// date, and under a newer lease of its own it would be recorded.
+    /// Gives an event back whose handlers went on under another instance in between, or were changed by an operator: what
+    /// this one says of them is out of date, and under a newer lease of its own it would be recorded.
     fn give_way(&self, settlement: &mut Settlement) {
-        let last = self.in_flight.last_taken(settlement.lease.seq);
-        let is_passed = |last: &Lease| last.attempts != settlement.lease.attempts;
-        if settlement.handlers.is_some()
-            && let Some(last) = last.filter(is_passed)
-        {
+        let Some((last, stored)) = self.in_flight.taken_anew(settlement.lease) else { return };
+        let stored = stored.as_ref().map(|stored| stored.handlers.as_str());
+        let is_passed =
+            last.attempts != settlement.lease.attempts || stored != settlement.handlers_before.as_deref();
+        if settlement.handlers.is_some() && is_passed {
             self.remembered.note(settlement);
             *settlement = Settlement::new(&settlement.event_id, last, Outcome::Released);
         }
@@ -276,8 +276,10 @@ impl Settler {
                 }
                 self.count(event_id, outcome, !is_lost);
             }
-            // A repeat that finds the lease gone found its own earlier write, unless another has taken over.
-            self.tell_reader(*lease, !is_lost || *is_repeat);
+            // A repeat that finds the lease gone found its own earlier write, unless another has taken over; or, if it
+            // tells of handlers, an operator has changed what it was made from.
+            let is_recorded = *is_repeat && settlement.handlers.is_none();
+            self.tell_reader(*lease, !is_lost || is_recorded);
         }
     }
 

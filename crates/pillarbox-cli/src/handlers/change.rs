@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use pillarbox::HandlersError;
+use pillarbox::spelling::nearest;
 use pillarbox::store::{HandlerCensus, HandlerChange, HandlersChanged, Progress};
 use pillarbox_any::AnyStore;
-use pillarbox::spelling::nearest;
 use serde::Serialize;
 
 use super::COUNTED;
@@ -41,9 +41,10 @@ Examples:
 /// Take a handler out of all events that are not done
 ///
 /// They wait for it no more: one that nobody else is owed is done when it is next looked at, and one that was dead for
-/// this handler alone is tried again, by those of its handlers that are not done. Instances may run meanwhile. An event
-/// that one of them works on is left alone; run it again then. A handler of this id that is registered later, or still,
-/// gets what is pending.
+/// this handler alone is tried again, by those of its handlers that are not done. Instances may run meanwhile. Where
+/// rows are claimed, an event that one of them works on is left alone; run it again then. Where partitions are owned it is
+/// changed, and what the instance has to record of it is not: it is delivered again. A handler of this id that is
+/// registered later, or still, gets what is pending.
 #[derive(Args, Debug)]
 #[command(after_help = command::help(DROP_EXAMPLES))]
 pub(super) struct Drop {
@@ -61,8 +62,9 @@ pub(super) struct Drop {
 /// Give a handler another id in all events that are not done
 ///
 /// The new one has the progress of the old one: where that was done it is done, where that was owed it is owed, with as
-/// many failures. Instances may run meanwhile. An event that one of them works on is left alone; run it again then. So is
-/// an event that names both.
+/// many failures. Instances may run meanwhile. Where rows are claimed, an event that one of them works on is left alone; run
+/// it again then. Where partitions are owned it is changed, and what the instance has to record of it is not: it is
+/// delivered again. An event that names both is left alone.
 #[derive(Args, Debug)]
 #[command(after_help = command::help(RENAME_EXAMPLES))]
 pub(super) struct Rename {

@@ -55,7 +55,7 @@ pub struct OutboxBuilder<S: Store> {
     store: S,
     pub(crate) config: Config,
     /// The options that the program set itself.
-    pub(super) by_program: BTreeSet<&'static str>,
+    pub(crate) by_program: BTreeSet<&'static str>,
     pub(super) settings: Settings,
     /// In place of the dispatcher.
     own_handler: Option<Arc<dyn PollerHandler>>,

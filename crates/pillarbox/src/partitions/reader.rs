@@ -274,6 +274,7 @@ impl Reader {
         if self.polls.are_asked() && self.has_share && self.beginning.is_empty() {
             self.polls.open(&self.owned);
             self.wanted.look_at_everything(&self.owned, self.parts.runtime.clock.now());
+            self.lanes.look_back();
         }
     }
 

@@ -87,7 +87,8 @@ impl Setting for bool {
 fn whole(raw: &Raw, most: u64) -> Result<u64, String> {
     let (text, value) = match raw {
         Raw::Integer { text, value } => (text.as_str(), value.and_then(|value| u64::try_from(value).ok())),
-        Raw::Variable(text) => (text.as_str(), text.parse().ok()),
+        // As in a file, where digits may be grouped.
+        Raw::Variable(text) => (text.as_str(), text.replace('_', "").parse().ok()),
         _ => return Err("it must be a whole number".to_owned()),
     };
     let digits = text.strip_prefix('-').unwrap_or(text);

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use super::option::{self, OPTIONS, Opt};
 use super::value::Raw;
 use super::{Origin, Settings, SettingsError, hint_for, nearest_option};
+use crate::spelling::distance;
 
 /// Variables with our prefix that are for other programs of this project.
 const OTHERS: [&str; 3] = ["DB", "SEED", "SEEDS"];
@@ -110,12 +111,17 @@ fn misspelt(prefix: &str, name: &str, rest: &str) -> Option<SettingsError> {
     let table = TABLES.into_iter().find(|table| rest.starts_with(table));
     let lower = rest.to_ascii_lowercase();
     let option = if table.is_some() { lower.replacen('_', ".", 1) } else { lower };
-    let is_ours = table.is_some() || option::refused(&option).is_some() || nearest_option(&option).is_some();
+    let is_ours = table.is_some() || option::refused(&option).is_some() || is_nearly_an_option(&option);
     is_ours.then(|| SettingsError::Unknown {
         name: name.to_owned(),
         origin: Origin::Variable { name: name.to_owned() },
         hint: hint_for(&option, |option| format!("{prefix}{}", in_capitals(option))),
     })
+}
+
+/// Whether an option must be meant. Of short words, half of which is another, that cannot be said: `HOME` is no `MODE`.
+fn is_nearly_an_option(word: &str) -> bool {
+    nearest_option(word).is_some_and(|option| option.len() > 5 || distance(word, option) <= 1)
 }
 
 #[cfg(test)]

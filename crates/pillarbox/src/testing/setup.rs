@@ -11,7 +11,6 @@ use super::activity::{Activity, WatchedSpawner};
 use super::attempt::Log;
 use super::clock::TestClock;
 use super::observer::Observed;
-use crate::config::Config;
 use crate::runtime::{Random, Runtime};
 use crate::store::LONGEST_LEASE;
 use crate::{MemoryStore, Outbox, OutboxBuilder, Timestamp};
@@ -132,7 +131,7 @@ impl TestOutboxBuilder {
             builder.runtime.as_ref().is_some_and(is_ours),
             "the outbox under test would go by another clock; configure the builder that is given, and leave `runtime` out"
         );
-        calm_down(&mut builder.config);
+        calm_down(&mut builder);
         let observed = log.clone();
         builder.observer = Some(Box::new(move |routes| Arc::new(Observed::new(routes, observed))));
         let outbox = builder
@@ -144,13 +143,16 @@ impl TestOutboxBuilder {
 
 /// Lets what happens at intervals whatever there is to do happen rarely, unless the user has set it: a test that moves the
 /// clock by a month makes a step for each.
-fn calm_down(config: &mut Config) {
-    let usual = Config::default();
-    if config.poll_every == usual.poll_every {
+fn calm_down(builder: &mut OutboxBuilder<MemoryStore>) {
+    let OutboxBuilder { config, by_program, .. } = builder;
+    if !by_program.contains("poll_every") {
         config.poll_every = Duration::from_secs(3_600);
     }
-    let beats = |config: &Config| (config.heartbeat_every, config.silent_after, config.rebalance_every);
-    if beats(config) == beats(&usual) {
+    // Together, for each has to fit the others.
+    if ["heartbeat_every", "silent_after", "rebalance_every"]
+        .iter()
+        .all(|option| !by_program.contains(option))
+    {
         config.heartbeat_every = LONGEST_LEASE / 3;
         config.silent_after = LONGEST_LEASE;
         config.rebalance_every = LONGEST_LEASE / 3;

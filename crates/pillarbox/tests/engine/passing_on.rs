@@ -154,6 +154,26 @@ async fn text_that_another_has_overtaken_gives_way() {
     assert_eq!(outbox.counts().lost_leases, 0);
 }
 
+/// L3: nor is it recorded over what another has recorded without spending an attempt, or what an operator has changed.
+#[tokio::test(start_paused = true)]
+async fn text_that_was_changed_without_an_attempt_gives_way() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let handlers =
+        Handlers::new().handler("mail", noting(&notes, 1)).handler("billing", slow(&stage, &notes));
+    let (builder, _) = stage.faulty();
+    let outbox = eager(builder).handlers(handlers).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    stage.pass(5 * SECOND).await;
+
+    let taken = Rival(&stage).take().await;
+    Rival(&stage).settle(&taken[0], Outcome::Released, Some(r#"{"mail":"done"}"#)).await;
+    stage.pass(30 * SECOND).await;
+
+    assert_eq!(notes.all(), ["mail order-1 1", "billing order-1"], "each has succeeded, here or there");
+    assert_eq!(stage.status("order-1").await, Status::Done);
+    assert_eq!(outbox.counts().lost_leases, 0);
+}
+
 /// L3: an event that waited in the queue for longer than its lease, and was taken anew, goes by what that take told.
 #[tokio::test(start_paused = true)]
 async fn event_that_is_taken_anew_goes_by_what_was_recorded() {

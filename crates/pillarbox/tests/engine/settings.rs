@@ -328,7 +328,7 @@ fn examples_in_the_template_are_understood() {
 #[test]
 fn variables_of_others_are_left_alone() {
     let logs = Logs::collect();
-    let others = ["SERVICE_HOST", "PORT_5432_TCP", "DB", "TEST_POSTGRES_URL", "SEED"];
+    let others = ["HOME", "NODE", "SERVICE_HOST", "PORT_5432_TCP", "DB", "TEST_POSTGRES_URL", "SEED"];
     let others = others.map(|name| (format!("PILLARBOX_{name}"), "seventeen"));
 
     let settings = Settings::from_vars("PILLARBOX_", others).unwrap();
@@ -336,7 +336,8 @@ fn variables_of_others_are_left_alone() {
     assert_eq!(settings.options(), []);
     let warnings = logs.at(Level::WARN);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains("PILLARBOX_PORT_5432_TCP, PILLARBOX_SERVICE_HOST\""), "{warnings:?}");
+    let named = ["HOME", "NODE", "PORT_5432_TCP", "SERVICE_HOST"].map(|name| format!("PILLARBOX_{name}"));
+    assert!(warnings[0].contains(&format!("{}\"", named.join(", "))), "{warnings:?}");
     assert!(!warnings[0].contains("seventeen"));
 }
 
@@ -349,6 +350,14 @@ fn prefix_is_yours_to_choose() {
 
     assert_eq!(options.len(), 1);
     assert_eq!((options[0].name, options[0].value.as_deref()), ("workers", Some("8")));
+}
+
+/// M4: digits of a variable may be grouped, as they may in a file.
+#[test]
+fn digits_may_be_grouped() {
+    let settings = Settings::from_vars("PILLARBOX_", [("PILLARBOX_WORKERS", "1_000")]).unwrap();
+
+    assert_eq!(found(&builder().settings(settings), "workers").value.as_deref(), Some("1000"));
 }
 
 /// M4: the variables of a process reach its outbox.

@@ -46,7 +46,7 @@ impl Readings {
         kept.push_back(reading);
     }
 
-    fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.kept().clear();
     }
 

@@ -46,7 +46,11 @@ impl MySqlStore {
             let floors = Arc::clone(&floors);
             Box::pin(async move { beat(inner, connection, instance, &floors).await })
         });
-        beaten.await?.map_err(|refusal| refusal.into_error(&self.inner.line.place))
+        let beaten = beaten.await.inspect_err(|_| {
+            // It may be another server that answers next, which gives numbers again.
+            self.inner.readings.forget();
+        });
+        beaten?.map_err(|refusal| refusal.into_error(&self.inner.line.place))
     }
 
     pub(crate) async fn acquire_as(

@@ -40,9 +40,10 @@ impl Ownership for MySqlStore {
         Box::pin(self.strike_off(owner))
     }
 
-    /// A hint: the highest number that was given at a reading that is
-    /// [`longest_transaction`](crate::MySqlOptions::longest_transaction) old at least, by the clock of this process. No
-    /// user may see here which transactions are open, so it passes events of those that stay open for longer, and only
+    /// What was given is that of the latest reading, which is a tenth of
+    /// [`longest_transaction`](crate::MySqlOptions::longest_transaction) old at most. What is closed is a hint: the highest
+    /// number of a reading that is as old as that at least, by the clock of this process. No user may see here which
+    /// transactions are open, so it passes events of those that stay open for longer, and only
     /// [`below`](Ownership::below) finds them.
     fn numbers(&self) -> BoxFuture<'_, Result<Numbers, StoreError>> {
         Box::pin(self.known_numbers())
