@@ -1,6 +1,7 @@
 //! Handlers that are owed and exist no more: who names them, and what becomes of events when an operator drops or renames
 //! one.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pillarbox::store::{HandlerCensus, HandlerChange, HandlersChanged, Status};
@@ -10,7 +11,7 @@ use tracing::Level;
 
 use crate::handling::{each_second, noting, placed};
 use crate::logs::Logs;
-use crate::stage::{Notes, SECOND, Stage, write};
+use crate::stage::{MILLISECOND, Notes, SECOND, Stage, write};
 
 /// Notes what is said of handlers, and throws all other numbers away.
 #[derive(Clone, Default)]
@@ -249,5 +250,35 @@ async fn failure_does_not_bring_back_what_was_dropped() {
 
     assert_eq!(stage.status("order-1").await, Status::Done);
     assert!(search_is_dropped().look(&stage.store, 10).await.unwrap().is_empty());
+    outbox.close().await;
+}
+
+/// L3, O6: nor does its key stand still when the outcome was refused at its second try only.
+#[tokio::test(start_paused = true)]
+async fn key_goes_on_when_a_repeated_outcome_is_refused() {
+    let (stage, notes) = (Stage::set(), Notes::new());
+    let (search, mut desk) = Desk::open();
+    let outbox = stage.outbox().ordered().handlers(billing(&notes).on_any("search", search)).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    let _hangs = desk.next().await;
+    outbox.close().await;
+    assert_eq!(stage.status("order-1").await, Status::New, "what was cut off goes back");
+
+    let (audit, mut desk) = Desk::open();
+    let (builder, faults) = stage.faulty();
+    let handlers = billing(&notes).on_any("audit", audit);
+    let outbox = builder.ordered().handlers(handlers).retry(each_second()).start().unwrap();
+    let call = desk.next().await;
+    faults.settles.next(1);
+    call.fail(pillarbox::ListenerError::new("503"));
+    while faults.settled.load(Ordering::Relaxed) == 0 {
+        stage.pass(MILLISECOND).await;
+    }
+    assert_eq!(told(apply(&stage, &search_is_dropped()).await), (1, 0));
+
+    stage.pass(30 * SECOND).await;
+    desk.waiting().expect("it is tried again").succeed();
+    stage.pass(10 * SECOND).await;
+    assert_eq!(stage.status("order-1").await, Status::Done);
     outbox.close().await;
 }
