@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use super::option::{self, OPTIONS, Opt};
 use super::value::Raw;
 use super::{Origin, Settings, SettingsError, hint_for, nearest_option};
-use crate::spelling::distance;
 
 /// Variables with our prefix that are for other programs of this project.
 const OTHERS: [&str; 3] = ["DB", "SEED", "SEEDS"];
@@ -37,7 +36,7 @@ impl Settings {
     /// `PILLARBOX_RETRY_MAX_ATTEMPTS` is `retry.max_attempts`. Lists are separated by commas. An empty variable counts as
     /// none.
     ///
-    /// A variable that is nearly an option, or begins like a table of options (`PILLARBOX_RETRY_`), is an error. Any other
+    /// A variable that is nearly an option of more than five letters, or begins like a table of options (`PILLARBOX_RETRY_`), is an error. Any other
     /// with the prefix is named in a warning and left alone, for it may be another program's; those of the programs and
     /// tests of Pillarbox itself (`PILLARBOX_DB`, `PILLARBOX_TEST_…`) are not even that.
     ///
@@ -119,9 +118,9 @@ fn misspelt(prefix: &str, name: &str, rest: &str) -> Option<SettingsError> {
     })
 }
 
-/// Whether an option must be meant. Of short words, half of which is another, that cannot be said: `HOME` is no `MODE`.
+/// Whether an option must be meant. Where that is a short word it cannot be said: `NODE` and `HOME` are no `MODE`.
 fn is_nearly_an_option(word: &str) -> bool {
-    nearest_option(word).is_some_and(|option| option.len() > 5 || distance(word, option) <= 1)
+    nearest_option(word).is_some_and(|option| option.len() > 5)
 }
 
 #[cfg(test)]
