@@ -31,6 +31,8 @@ struct Row {
     starts: u32,
     is_settled: bool,
     partition: u8,
+    /// What is stored of its handlers.
+    handlers: Option<String>,
 }
 
 #[derive(Clone)]
@@ -63,7 +65,8 @@ impl Model {
         });
         let starts = u32::from(lease.is_some());
         let partition = event.partition();
-        let row = Row { lease, due, available: due, attempts: 0, starts, is_settled: false, partition };
+        let (attempts, is_settled, handlers) = (0, false, None);
+        let row = Row { lease, due, available: due, attempts, starts, is_settled, partition, handlers };
         self.partitions.insert(event.id().to_owned(), partition);
         self.rows.insert(event.id().to_owned(), row);
     }
@@ -155,7 +158,7 @@ impl Model {
             None => row.lease.as_ref().is_some_and(|held| held.token == lease.token),
             Some((partition, epoch)) => row.partition == partition && epoch_of(partition) == epoch,
         };
-        let holds = !row.is_settled && is_held && !is_counted;
+        let holds = !row.is_settled && is_held && !is_counted && !row.is_revised(settlement);
         match (holds, lost.unwrap_or(!holds)) {
             (false, true) => return Ok(Settled::Stale),
             (true, true) => return Err(format!("{id}: {outcome:?} was refused under a valid lease")),
@@ -163,6 +166,9 @@ impl Model {
             (true, false) => {}
         }
         row.settle(*lease, outcome, now);
+        if settlement.handlers.is_some() {
+            row.handlers.clone_from(&settlement.handlers);
+        }
         if *outcome == Outcome::Done {
             self.unrecorded.remove(id);
         }
@@ -194,9 +200,9 @@ impl Model {
 
     pub(super) fn replayed(&mut self, event_id: &str, now: Timestamp) {
         if let Some(row) = self.rows.get_mut(event_id) {
-            let (due, available) = (now, now);
-            let partition = row.partition;
-            *row = Row { lease: None, due, available, attempts: 0, starts: 0, is_settled: false, partition };
+            (row.due, row.available) = (now, now);
+            (row.attempts, row.starts) = (0, 0);
+            (row.lease, row.is_settled) = (None, false);
         }
     }
 
@@ -252,6 +258,13 @@ impl Row {
         }
         let (taken, right) = ((lease.attempts, lease.starts), (self.attempts, self.starts));
         (taken != right).then(|| format!("has attempts and starts {taken:?}, not {right:?}"))
+    }
+
+    /// Whether what is stored of handlers is neither what the owner of the partition has read, nor what it records: a
+    /// failover has taken that back.
+    fn is_revised(&self, Settlement { lease, handlers, handlers_before, .. }: &Settlement) -> bool {
+        let is_known = self.handlers == *handlers_before || self.handlers == *handlers;
+        lease.token.partition().is_some() && handlers.is_some() && !is_known
     }
 
     fn settle(&mut self, lease: Lease, outcome: &Outcome, now: Timestamp) {

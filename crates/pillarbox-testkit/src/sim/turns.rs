@@ -64,7 +64,8 @@ impl World {
     /// Whether nothing goes wrong in this run but what handlers do.
     fn is_without_faults(&self) -> bool {
         let is_scripted = self.script.death_at.is_some() || self.script.fault_at.is_some();
-        !self.options.has_faults && !self.options.has_poison && !is_scripted
+        let fails_over = self.options.owned.is_some_and(|owned| owned.has_failovers);
+        !self.options.has_faults && !self.options.has_poison && !fails_over && !is_scripted
     }
 
     /// A process may deliver an event from now on.

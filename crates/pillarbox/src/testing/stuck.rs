@@ -7,7 +7,7 @@ use crate::store::StoredEvent;
 
 /// A drain does not come to its end; its text names what runs, or else what is pending.
 ///
-/// See [`TestOutbox::try_drain`] for an example.
+/// See [`TestOutbox::try_drain`](super::TestOutbox::try_drain) for an example.
 #[derive(Clone, Debug)]
 pub struct Stuck {
     pub(super) why: String,
