@@ -1,10 +1,9 @@
 //! The engine in paused time: an hour passes as soon as every task waits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pillarbox::{BoxFuture, Clock, Random, Runtime, Spawn, Timestamp};
+use pillarbox::{BoxFuture, Clock, Runtime, SeededRandom, Spawn, Timestamp};
 use tokio::time::Instant;
 
 /// The time of day at which every paused clock begins: 2026-03-01T12:00:00Z.
@@ -20,7 +19,7 @@ pub const NOON: Timestamp = Timestamp::from_micros(1_772_366_400_000_000);
 pub fn runtime(seed: u64) -> Runtime {
     Runtime {
         clock: Arc::new(PausedClock { begun: Instant::now() }),
-        random: Arc::new(SeededRandom(AtomicU64::new(seed))),
+        random: Arc::new(SeededRandom::new(seed)),
         spawner: Arc::new(CurrentRuntime(tokio::runtime::Handle::current())),
     }
 }
@@ -41,19 +40,6 @@ impl Clock for PausedClock {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
-    }
-}
-
-/// SplitMix64: the next state is a fixed step away, so many tasks can draw from it at once.
-struct SeededRandom(AtomicU64);
-
-impl Random for SeededRandom {
-    fn next_u64(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 

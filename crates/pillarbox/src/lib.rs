@@ -105,7 +105,7 @@ pub use pillarbox_macros::Event;
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
 pub use retry::{ErrorKind, Filtered, Retry, RetryError, RetryPolicy};
-pub use runtime::{BoxFuture, Clock, Random, Runtime, Spawn, SystemClock};
+pub use runtime::{BoxFuture, Clock, Random, Runtime, SeededRandom, Spawn, SystemClock};
 pub use settings::{EffectiveOption, Origin, Settings, SettingsError, StoreSettings};
 pub use shutdown::Stopped;
 pub use sink::{MemorySink, Run, Sink, SinkError};

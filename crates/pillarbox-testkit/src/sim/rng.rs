@@ -1,16 +1,15 @@
 //! Randomness that repeats from a seed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pillarbox::Random;
+use pillarbox::{Random, SeededRandom};
 
-/// SplitMix64.
-pub(super) struct Rng(AtomicU64);
+/// One stream of a seed, and what is drawn from it.
+pub(super) struct Rng(SeededRandom);
 
 impl Rng {
     pub(super) fn new(seed: u64) -> Self {
-        Self(AtomicU64::new(seed))
+        Self(SeededRandom::new(seed))
     }
 
     /// A second stream from the same seed.
@@ -34,11 +33,7 @@ impl Rng {
     }
 
     pub(super) fn next(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// A number from 0 up to, but not including, `end`.

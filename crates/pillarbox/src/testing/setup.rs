@@ -1,6 +1,5 @@
 //! Puts an outbox under test together.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::activity::{Activity, WatchedSpawner};
 use super::attempt::Log;
 use super::clock::TestClock;
 use super::observer::Observed;
-use crate::runtime::{Random, Runtime};
+use crate::runtime::{Runtime, SeededRandom};
 use crate::store::LONGEST_LEASE;
 use crate::{MemoryStore, Outbox, OutboxBuilder, Timestamp};
 
@@ -122,7 +121,7 @@ impl TestOutboxBuilder {
         let (activity, log) = (Arc::<Activity>::default(), Arc::<Log>::default());
         let runtime = Runtime {
             clock: clock.clone(),
-            random: Arc::new(Seeded(AtomicU64::new(self.seed))),
+            random: Arc::new(SeededRandom::new(self.seed)),
             spawner: Arc::new(WatchedSpawner { tokio: Handle::current(), activity: activity.clone() }),
         };
         let mut builder = configure(Outbox::builder(journaling(clock.clone())).runtime(runtime.clone()));
@@ -166,17 +165,4 @@ fn journaling(clock: Arc<TestClock>) -> MemoryStore {
         database.journal = Some(Mutex::default());
     }
     store
-}
-
-/// SplitMix64: the next state is a fixed step away, so many tasks can draw from it at once.
-struct Seeded(AtomicU64);
-
-impl Random for Seeded {
-    fn next_u64(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use pillarbox::spelling::nearest;
 use pillarbox::store::StoreError;
-use pillarbox_sql::url::nearest;
 
 /// A kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Options in the URL of a database.
 
-pub use pillarbox::spelling::nearest;
+use pillarbox::spelling::nearest;
 use pillarbox::store::StoreError;
 
 /// The options in the query of `url`, as names and values.
