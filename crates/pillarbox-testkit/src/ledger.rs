@@ -46,6 +46,8 @@ struct Entry {
     committed: Option<u64>,
     /// Neither waits for its key nor holds it.
     stands_apart: bool,
+    /// Was the first of its key, and has waited for a time of its own since.
+    is_first_of_key: bool,
     /// Those that follow it in its key need not wait for it any more.
     is_through: bool,
     /// How often it was delivered.
@@ -169,6 +171,17 @@ impl Ledger {
     /// Whether an event neither waits for its key nor holds it.
     pub fn stands_apart(&self, event_id: &str) -> bool {
         self.lock().entries.get(event_id).is_some_and(|entry| entry.stands_apart)
+    }
+
+    /// The first of its key waits for a time of its own, though no delivery of it has begun: its sink is down.
+    pub fn waits_first(&self, event_id: &str) {
+        self.lock().entry(event_id).is_first_of_key = true;
+    }
+
+    /// Whether an event came to be the first of its key before it was delivered: what its key is parked for later does not
+    /// hold it.
+    pub fn is_first_of_key(&self, event_id: &str) -> bool {
+        self.lock().entries.get(event_id).is_some_and(|entry| entry.is_first_of_key)
     }
 
     /// Those that follow an event in its key need not wait for it any more, though it is not recorded yet.

@@ -7,10 +7,12 @@
 //!   same with them.
 //! - [`cluster`] has several processes share an outbox, and kills some of them.
 //! - [`mod@adapters`] has one case per promise of an adapter to a driver of the user's own.
+//! - [`mod@sinks`] has one case per promise of a sink.
 //! - [`paused`] has a runtime on which an hour passes at once.
 //! - [`faulty`] puts faults between an outbox and its store.
 //! - [`ledger`] counts what was written and what became of it.
 //! - [`partition_vectors`] has keys and the partitions that they belong to.
+//! - [`proxy`] loses answers and cuts connections.
 //! - [`servers`] runs all of that on real servers, and says by name what it could not run.
 //! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
 //! - [`statements`] counts what is sent to a database.
@@ -25,6 +27,8 @@ pub mod faulty;
 pub mod ledger;
 pub mod partition_vectors;
 pub mod paused;
+pub mod proxy;
 pub mod servers;
 pub mod sim;
+pub mod sinks;
 pub mod statements;

@@ -15,14 +15,15 @@
 //! ```
 //!
 //! Each trial is an `async fn(&PostgresStage)` in the module that it is listed under. The list is taken from the
-//! command line's filter like every other test binary's: `cargo test -p pillarbox-postgres wrong_password`.
+//! command line's filter like every other test binary's: `cargo test -p pillarbox-postgres wrong_password`. With
+//! `PILLARBOX_TEST_TIMES=1` each says how long it took.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -47,6 +48,15 @@ pub const PGBOUNCER: Server = required("pgbouncer", "PILLARBOX_TEST_PGBOUNCER_UR
 pub const MYSQL: Server = required("mariadb", "PILLARBOX_TEST_MYSQL_URL");
 /// MySQL 8, which Debian does not have.
 pub const MYSQL8: Server = Server { name: "mysql8", variable: "PILLARBOX_TEST_MYSQL8_URL", optional: true };
+
+/// Apache Kafka; its variable has `host:port`.
+pub const KAFKA: Server = required("kafka", "PILLARBOX_TEST_KAFKA_BROKERS");
+/// NATS with JetStream.
+pub const NATS: Server = required("nats", "PILLARBOX_TEST_NATS_URL");
+/// RabbitMQ.
+pub const RABBITMQ: Server = required("rabbitmq", "PILLARBOX_TEST_AMQP_URL");
+/// Redis.
+pub const REDIS: Server = required("redis", "PILLARBOX_TEST_REDIS_URL");
 
 /// SQLite, which is no server and always there. Its URL is empty.
 pub const SQLITE: Server = required("sqlite", "");
@@ -98,15 +108,27 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// An empty suite that obeys the arguments of `cargo test`.
+    /// An empty suite that obeys the arguments of `cargo test`. Unless `--test-threads` says how many trials play at once
+    /// it is three for each core, for most of the time they wait.
     pub fn from_args() -> Self {
-        Self { arguments: Arguments::from_args(), trials: Vec::new() }
+        let mut arguments = Arguments::from_args();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        arguments.test_threads.get_or_insert(3 * cores);
+        Self { arguments, trials: Vec::new() }
     }
 
     /// Adds the trial `name`, which plays on a stage of its own on `server`.
     pub fn add<S: Fresh>(&mut self, server: Server, name: &str, case: Case<S>) {
         let is_missing = server.url().is_none();
-        let trial = Trial::test(format!("{}::{name}", server.name), move || play(server, case));
+        let name = format!("{}::{name}", server.name);
+        let trial = Trial::test(name.clone(), move || {
+            let begun = Instant::now();
+            let played = play(server, case);
+            if std::env::var_os("PILLARBOX_TEST_TIMES").is_some() {
+                eprintln!("{name} took {:.1} s", begun.elapsed().as_secs_f64());
+            }
+            played
+        });
         self.trials.push(trial.with_ignored_flag(is_missing && server.may_be_missing()));
     }
 

@@ -209,7 +209,12 @@ mod mutants {
     /// O5
     #[test]
     fn stale_death_after_a_take_over_is_caught() {
-        assert!(caught_among_owners(Mutant::StaleDeadAfterTakeOver).contains("without the lease"));
+        let violation = caught_among_owners(Mutant::StaleDeadAfterTakeOver);
+
+        // Where a failover took the event back meanwhile, the outcome is for a number that another event may have.
+        let is_stale =
+            violation.contains("without the lease") || violation.contains("is not in the table, but");
+        assert!(is_stale, "{violation}");
     }
 
     /// D11
@@ -293,6 +298,16 @@ mod mutants {
     fn fallback_that_does_not_count_is_caught() {
         for mode in [Mode::Claims, Mode::Ownership] {
             assert!(caught_among_handlers(Mutant::FallbackUncounted, mode).contains("was not given up"));
+        }
+    }
+
+    /// L3, L4
+    #[test]
+    fn fallback_without_an_attempt_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            let violation = caught_among_handlers(Mutant::FallbackUnspent, mode);
+
+            assert!(violation.contains("counts no attempt"), "{violation}");
         }
     }
 

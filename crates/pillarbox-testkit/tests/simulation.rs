@@ -11,7 +11,7 @@ use pillarbox_testkit::sim::limits::Limits;
 use pillarbox_testkit::sim::{self, Script};
 
 /// The command that repeats one seed with its whole trace.
-const REPLAY: &str = "cargo test -p pillarbox-testkit --test simulation -- replay --nocapture";
+const REPLAY: &str = "cargo test --release -p pillarbox-testkit --test simulation -- replay --nocapture";
 
 const TRACED: Script = Script {
     mode: Mode::Claims,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 pub use error::ConfigError;
 
+use crate::destination::Pauses;
 use crate::lanes::Order;
 use crate::store::{DoneRows, LONGEST_LEASE, Mode};
 
@@ -72,6 +73,8 @@ pub(crate) struct Config {
     pub(crate) run_events: usize,
     pub(crate) run_bytes: usize,
     pub(crate) in_flight_ttl: Option<Duration>,
+    pub(crate) sink_pause: Duration,
+    pub(crate) longest_sink_pause: Duration,
     pub(crate) mode: Option<Mode>,
     pub(crate) is_ordered: bool,
     pub(crate) stop_on_first_failure: bool,
@@ -108,6 +111,8 @@ impl Default for Config {
             run_events: 500,
             run_bytes: 4 * 1024 * 1024,
             in_flight_ttl: None,
+            sink_pause: Duration::from_millis(200),
+            longest_sink_pause: Duration::from_secs(30),
             mode: None,
             is_ordered: false,
             stop_on_first_failure: true,
@@ -134,6 +139,11 @@ impl Config {
             (true, true, DeadHead::Release) => Order::Release,
             (true, true, DeadHead::Park) => Order::Park,
         }
+    }
+
+    /// How long a sink that is down is left alone.
+    pub(crate) fn sink_pauses(&self) -> Pauses {
+        Pauses { first: self.sink_pause, longest: self.longest_sink_pause }
     }
 
     /// How long closing waits for what runs.
@@ -206,6 +216,7 @@ impl Config {
             ("poll_every", self.poll_every),
             ("heartbeat_every", self.heartbeat_every),
             ("rebalance_every", self.rebalance_every),
+            ("sink_pause", self.sink_pause),
         ] {
             require(
                 value > Duration::ZERO,
@@ -215,6 +226,12 @@ impl Config {
             )?;
         }
         require(self.max_starts > 0, "max_starts", self.max_starts, "it must be at least 1")?;
+        require(
+            self.longest_sink_pause >= self.sink_pause,
+            "longest_sink_pause",
+            format_args!("{:?}", self.longest_sink_pause),
+            format_args!("it must be at least `sink_pause`, {:?}", self.sink_pause),
+        )?;
         if let Some(max) = self.max_batch {
             let size = self.batch_size;
             require(max >= size, "max_batch", max, format_args!("it must be at least `batch_size`, {size}"))?;

@@ -19,6 +19,7 @@ pub(crate) use worker::Fault;
 use tokio::sync::RwLock;
 
 use crate::config::Config;
+use crate::destination::{Admission, Destinations};
 use crate::handler::Remembered;
 use crate::interceptor::SharedInterceptor;
 use crate::listener::Source;
@@ -53,6 +54,8 @@ pub(crate) struct Dispatcher {
     pub(crate) tenure: Option<Arc<Tenure>>,
     /// When each worker began the delivery that it is busy with, by the local clock.
     pub(crate) busy_since: Vec<Mutex<Option<Duration>>>,
+    /// All destinations, if there are no other receivers.
+    pub(crate) destinations: Destinations,
     /// Deliveries share it; a suspect has it alone.
     pub(crate) floor: RwLock<()>,
     /// Suspects that are queued or running.
@@ -153,6 +156,16 @@ impl Dispatcher {
             Some(tenure) => tenure.ended().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// How many events are worth taking beside those that wait here, and how long until any is.
+    pub(crate) fn admitted(&self) -> Admission {
+        let admitted = self.destinations.room(self.runtime.clock.now());
+        if admitted == Admission::ALL {
+            return admitted;
+        }
+        let (hot, cold) = self.queues.depths();
+        Admission { events: admitted.events.saturating_sub(hot + cold), ..admitted }
     }
 
     /// Whether a suspect may be taken: no other is here, and nothing waits that would die with it.

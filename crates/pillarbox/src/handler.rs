@@ -87,6 +87,12 @@ pub enum HandlersError {
         /// The id.
         id: String,
     },
+    /// An id is a word that stands in what is stored of handlers, so that nobody could look for it there.
+    #[error("`{id}` is no id of a handler, but a word for how far one has come; choose another")]
+    ReservedId {
+        /// The id.
+        id: String,
+    },
     /// Two fallbacks are for one type.
     #[error("two fallbacks are for `{event_type}` of `{aggregate_type}`; one serves all its handlers")]
     SecondFallback {
@@ -282,6 +288,9 @@ pub(crate) fn check_id(id: &str) -> Result<(), HandlersError> {
     let is_fit = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
     if id.is_empty() || id.len() > 64 || !id.chars().all(is_fit) {
         return Err(HandlersError::BadId { id: id.to_owned() });
+    }
+    if progress::WORDS.contains(&id) {
+        return Err(HandlersError::ReservedId { id: id.to_owned() });
     }
     Ok(())
 }

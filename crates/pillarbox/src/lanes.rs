@@ -63,7 +63,7 @@ pub(crate) struct Limits {
     /// How many more there may be together with those whose outcomes are being recorded: of these a number is left.
     pub(crate) unrecorded: usize,
     /// The most that wait in one key, and are read of it at once, at least 1. While more come, nothing else of their
-    /// partition is read before half of them have run, or what is too much is [set aside](Lanes::relieve).
+    /// partition is read before half of them have run, or others are found to [wait behind them](Lanes::behind).
     pub(crate) of_key: usize,
 }
 
@@ -100,6 +100,8 @@ pub(crate) struct Lanes {
     reads: u64,
     /// What those under way may bring.
     promised: BTreeMap<u64, usize>,
+    /// How many events more can be delivered now.
+    admitted: usize,
 }
 
 impl Lanes {
@@ -107,7 +109,19 @@ impl Lanes {
     pub(crate) fn new(order: Order, limits: Limits) -> Self {
         let limits = Limits { events: limits.events.max(1), of_key: limits.of_key.max(1), ..limits };
         let rules = Rules { order, limits };
-        Self { rules, share: Share::default(), suspect: None, reads: 0, promised: BTreeMap::new() }
+        Self {
+            rules,
+            share: Share::default(),
+            suspect: None,
+            reads: 0,
+            promised: BTreeMap::new(),
+            admitted: usize::MAX,
+        }
+    }
+
+    /// From now on no more events are read than this, which is how many can be delivered beside those in memory.
+    pub(crate) fn admit(&mut self, events: usize) {
+        self.admitted = events;
     }
 
     /// Begins with a partition. `blocked` was read after it was acquired; what is in it of other partitions is ignored.
@@ -152,9 +166,14 @@ impl Lanes {
         self.share.get(partition).is_some_and(Owned::is_crowded)
     }
 
-    /// Lets the others of a crowded partition pass: what is too much, and all that follows in its key, is set aside.
-    pub(crate) fn relieve(&mut self, partition: u8) {
-        self.share.change(partition, Owned::relieve);
+    /// Whether there is room for fresh events of this partition, as far as its crowd has to do with it.
+    pub(crate) fn has_room(&self, partition: u8) -> bool {
+        self.share.get(partition).is_some_and(|owned| owned.room() > 0)
+    }
+
+    /// Whether a [look](Self::behind) at a crowded partition has begun and has not come to its end.
+    pub(crate) fn is_looking(&self, partition: u8) -> bool {
+        self.share.get(partition).is_some_and(Owned::is_looking)
     }
 
     /// Whether the last read of a partition went on from the one before, so that it has to be read from its floor again.
@@ -183,7 +202,9 @@ impl Lanes {
         let Limits { events, unrecorded, .. } = self.rules.limits;
         let in_all = self.share.in_flight() + promised;
         let without_outcome = in_all - self.share.ending();
-        events.saturating_sub(without_outcome).min((events + unrecorded).saturating_sub(in_all))
+        let in_memory =
+            events.saturating_sub(without_outcome).min((events + unrecorded).saturating_sub(in_all));
+        in_memory.min(self.admitted.saturating_sub(promised))
     }
 
     /// Begins to [fetch](crate::store::Ownership::fetch) fresh events, where `numbers` are those that are known now. The
@@ -192,6 +213,18 @@ impl Lanes {
     /// `None` if none of the partitions can be read now: there is no room, they are drained or being read.
     pub(crate) fn fresh(&mut self, partitions: &[u8], numbers: Numbers) -> Option<Read> {
         self.read_each(partitions, Kind::Fresh { numbers })
+    }
+
+    /// Begins to look, or looks on, whether others wait behind the key that has too many events; what is read is
+    /// [fetched](crate::store::Ownership::fetch), as much as there is room for. If others are found, what is too much of
+    /// the key, and all that follows in it, is set aside by the next read of fresh events, and the partition is not
+    /// crowded any more. If not, another stretch is to be read while it [is looked](Self::is_looking).
+    ///
+    /// `None` if the partition is not crowded, or cannot be read now.
+    pub(crate) fn behind(&mut self, partition: u8, numbers: Numbers) -> Option<Read> {
+        let room = if self.is_crowded(partition) { self.room() } else { 0 };
+        let partitions = self.readable(&[partition], room);
+        self.read(&partitions, Kind::Behind { numbers }, room, room)
     }
 
     /// Begins to look for fresh events [below](crate::store::Ownership::below) the floors; as [`fresh`](Self::fresh).
@@ -283,6 +316,12 @@ impl Lanes {
             None => steps.push(Step::Settle(settlement)),
         }
         self.run_suspect(steps)
+    }
+
+    /// The partition of an event that has ended by being given back, until that is [recorded](Self::recorded).
+    pub(crate) fn given_back(&self, lease: Lease) -> Option<u8> {
+        let partition = self.owner_of(lease)?;
+        self.share.get(partition).filter(|owned| owned.is_given_back(lease.seq)).map(|_| partition)
     }
 
     /// An outcome is recorded; or it never will be (`is_applied` is false), because the lease was lost or the attempt

@@ -51,6 +51,7 @@ mod config;
 mod context;
 #[doc(hidden)]
 pub mod derive;
+mod destination;
 mod dispatcher;
 mod event;
 mod handler;
@@ -69,6 +70,7 @@ mod poller;
 mod purge;
 mod registry;
 mod retry;
+mod routing;
 mod runtime;
 mod settings;
 mod settler;
@@ -79,6 +81,7 @@ mod sink;
 pub mod spelling;
 pub mod store;
 mod subscriber;
+mod template;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod timestamp;
@@ -88,6 +91,7 @@ mod tx;
 pub use ambient::{CurrentTx, NoTransaction, TransactionError};
 pub use config::{ConfigError, DeadHead, Unroutable};
 pub use context::ContextProvider;
+pub use destination::Health;
 pub use event::{
     AggregateType, Codec, CodecError, DecodeError, DomainEvent, Event, EventBuilder, EventError, EventParts,
     EventType, GLOBAL, Headers, HeadersError, IntoEvent, Json, MAX_PAYLOAD, Payload, Schedule,
@@ -105,10 +109,12 @@ pub use pillarbox_macros::Event;
 pub use poller::{Leased, PollerHandler};
 pub use registry::{AlreadyRegistered, FanOut, Listeners, Registry, Target};
 pub use retry::{ErrorKind, Filtered, Retry, RetryError, RetryPolicy};
+pub use routing::{Explanation, Pattern, Route, Routing, RoutingError, SinkHealth};
 pub use runtime::{BoxFuture, Clock, Random, Runtime, SeededRandom, Spawn, SystemClock};
 pub use settings::{EffectiveOption, Origin, Settings, SettingsError, StoreSettings};
 pub use shutdown::Stopped;
-pub use sink::{MemorySink, Run, Sink, SinkError};
+pub use sink::{Answers, MemorySink, Run, Sink, SinkError};
+pub use template::{Template, TemplateError, Unfilled};
 pub use timestamp::Timestamp;
 pub use trace::{TraceContext, Tracing};
 pub use tx::{AfterCommitHook, NoHook, Tx};

@@ -8,6 +8,7 @@ mod membership;
 mod operation;
 mod owned;
 mod ownership;
+mod pause;
 mod replica;
 mod revision;
 mod row;

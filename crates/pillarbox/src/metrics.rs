@@ -59,6 +59,9 @@ pub trait MetricsExporter: Send + Sync + 'static {
         let _ = id;
     }
 
+    /// A sink left an event unanswered: it may have arrived, and comes again. Does nothing by default.
+    fn increment_unanswered(&self) {}
+
     /// What was found whenever somebody asked for the [handlers](crate::Outbox::handlers) that are owed; `None` if it
     /// failed. Does nothing by default.
     fn record_handlers(&self, handlers: Option<&HandlerCensus>) {
@@ -151,6 +154,9 @@ pub struct Counts {
     /// How often an event was looked at that is owed to a handler which is not registered here, once for each such
     /// handler; [`Outbox::unknown_handlers`](crate::Outbox::unknown_handlers) names them.
     pub unknown_handlers: u64,
+    /// How often a sink left an event unanswered: it may have arrived, and comes again. With a sink that answers, no event
+    /// arrives twice.
+    pub unanswered: u64,
 }
 
 macro_rules! counters {
@@ -175,11 +181,17 @@ macro_rules! counters {
     };
 }
 counters!(hot_enqueued hot_dropped hot_missing read_backs cold_enqueued takes done failed dead released
-    lost_leases settle_batches misplaced below_floor unknown_handlers);
+    lost_leases settle_batches misplaced below_floor unknown_handlers unanswered);
 
 impl Meter {
     pub(crate) fn exporter(&self) -> &dyn MetricsExporter {
         &self.exporter
+    }
+
+    /// A sink left an event unanswered.
+    pub(crate) fn leave_unanswered(&self) {
+        add(&self.unanswered, 1);
+        self.exporter.increment_unanswered();
     }
 
     /// An event is owed to a handler that is not registered here; `now` is the local time.
@@ -247,6 +259,9 @@ impl MetricsExporter for Guarded {
     }
     fn increment_unknown_handler(&self, id: &str) {
         self.call(|exporter| exporter.increment_unknown_handler(id));
+    }
+    fn increment_unanswered(&self) {
+        self.call(|exporter| exporter.increment_unanswered());
     }
     fn record_handlers(&self, handlers: Option<&HandlerCensus>) {
         self.call(|exporter| exporter.record_handlers(handlers));

@@ -86,6 +86,8 @@ pub enum Mutant {
     FallbackAtEveryFailure,
     /// A handler whose fallback has succeeded is dead.
     FallbackUncounted,
+    /// An event that is done because a fallback succeeded counts no attempt.
+    FallbackUnspent,
     /// An event is dead with the first of its handlers that is.
     DeadWhileOwed,
     /// Replay runs all handlers.
@@ -118,13 +120,14 @@ impl Mutant {
     ];
 
     /// Those that only show where events go to handlers.
-    pub const OF_HANDLERS: [Self; 9] = [
+    pub const OF_HANDLERS: [Self; 10] = [
         Self::ProgressForgotten,
         Self::ReleaseForgetsProgress,
         Self::SuccessForgotten,
         Self::FallbackUnasked,
         Self::FallbackAtEveryFailure,
         Self::FallbackUncounted,
+        Self::FallbackUnspent,
         Self::DeadWhileOwed,
         Self::ReplayOfAll,
         Self::HandlersUnderOneLease,

@@ -65,6 +65,7 @@ pub(crate) enum Answer {
     Numbers(Result<Numbers, StoreError>),
     Blocked(Vec<Holding>, Result<Vec<Blocked>, StoreError>),
     Fresh(Read, Result<Vec<Fetched>, StoreError>),
+    Behind(Read, Result<Vec<Fetched>, StoreError>),
     /// With the time that it took.
     Below(Read, Duration, Result<Vec<Fetched>, StoreError>),
     Due(Read, Result<Due, StoreError>),

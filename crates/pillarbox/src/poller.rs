@@ -12,6 +12,7 @@ pub use leased::{Leased, PollerHandler};
 
 use self::outage::{Advice, Outage};
 use crate::config::Config;
+use crate::destination::Admission;
 use crate::dispatcher::{Dispatcher, Stored, caught};
 use crate::handler::unseen;
 use crate::metrics::{Meter, add};
@@ -87,6 +88,8 @@ enum Rest {
     Trouble,
     /// The database is back, and others settle first.
     StandBack(Duration),
+    /// Every destination is down: what is taken could only be given back.
+    Barred(Duration),
 }
 
 impl Poller {
@@ -120,6 +123,11 @@ impl Poller {
         loop {
             match self.run_cycle().await? {
                 rest @ Rest::StandBack(_) => self.rest(rest).await,
+                Rest::Full => {
+                    // What did not fit is taken as soon as it does.
+                    self.wake.wake();
+                    return Ok(());
+                }
                 _ => return Ok(()),
             }
         }
@@ -145,7 +153,7 @@ impl Poller {
             }
             Rest::Full | Rest::Refused => self.config.poll_every,
             Rest::Trouble => PAUSE.min(self.config.poll_every),
-            Rest::StandBack(pause) => pause,
+            Rest::StandBack(pause) | Rest::Barred(pause) => pause.max(TICK),
         };
         let room = async {
             match (&rest, &self.hands) {
@@ -158,7 +166,7 @@ impl Poller {
             match rest {
                 Rest::Idle(_) => self.wake.woken().await,
                 // A hint does not help against a full queue or a broken database.
-                Rest::Full | Rest::Refused | Rest::Trouble | Rest::StandBack(_) => {
+                Rest::Full | Rest::Refused | Rest::Trouble | Rest::StandBack(_) | Rest::Barred(_) => {
                     std::future::pending().await
                 }
             }
@@ -183,7 +191,13 @@ impl Poller {
                 self.meter.exporter().record_oldest_lag(None);
                 return Ok(rest);
             }
+            let admitted = self.admitted();
+            if admitted.events == 0 {
+                self.meter.exporter().record_oldest_lag(None);
+                return Ok(Rest::Barred(admitted.wait));
+            }
             let Some(limit) = self.limit(&cycle) else { return Ok(Rest::Full) };
+            let limit = limit.min(admitted.events);
             let (mut batch, deadline) = self.take(&mut cycle, limit).await?;
             let full = batch.events.len() >= limit;
             self.settler.note_take(full);
@@ -224,6 +238,14 @@ impl Poller {
         self.store.renew(&[nobodys], Duration::ZERO).await?;
         tracing::info!("the database is back; what was delivered is recorded first");
         Ok(Some(Rest::StandBack(cycle.outage.ends(self.runtime.clock.now()))))
+    }
+
+    /// How many events the destinations let through.
+    fn admitted(&self) -> Admission {
+        match &self.hands {
+            Hands::Dispatcher(dispatcher) => dispatcher.admitted(),
+            Hands::Own(_) => Admission::ALL,
+        }
     }
 
     /// How many events to take; `None` while it is not worth a statement.

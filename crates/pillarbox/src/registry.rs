@@ -1,9 +1,9 @@
 //! Which listener or sink gets an event.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::Arc;
 
+use crate::destination::{Destinations, SinkSet};
 use crate::handler::HandlerSet;
 use crate::listener::SharedListener;
 use crate::{AggregateType, Delivery, Event, EventType, GLOBAL, Listener, ListenerError, Sink};
@@ -26,37 +26,9 @@ pub struct Target(pub(crate) Receiver);
 pub(crate) enum Receiver {
     Listener(SharedListener),
     Handlers(Arc<HandlerSet>),
-    Sink(Arc<Destination>),
-}
-
-/// A sink, and how it has been doing.
-pub(crate) struct Destination {
-    pub(crate) sink: Box<dyn Sink>,
-    /// Runs in a row that ended unavailable or unknown.
-    pub(crate) misses: AtomicU32,
-    /// Events that it left unanswered: they are sent alone.
-    doubtful: Mutex<BTreeSet<i64>>,
-}
-
-impl Destination {
-    /// The most events that are remembered as doubtful.
-    const MOST_DOUBTFUL: usize = 10_000;
-
-    /// Whether this event was left unanswered the last time.
-    pub(crate) fn is_doubtful(&self, seq: i64) -> bool {
-        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).contains(&seq)
-    }
-
-    pub(crate) fn doubt(&self, seq: i64) {
-        let mut doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner);
-        if doubtful.len() < Self::MOST_DOUBTFUL {
-            doubtful.insert(seq);
-        }
-    }
-
-    pub(crate) fn trust(&self, seq: i64) {
-        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).remove(&seq);
-    }
+    Sinks(Arc<SinkSet>),
+    /// Nobody for now: the route of this name is paused.
+    Paused(Arc<str>),
 }
 
 impl Target {
@@ -67,15 +39,11 @@ impl Target {
 
     /// A sink, which gets events in runs. Clone the target to route several types to one sink.
     pub fn sink(sink: impl Sink) -> Self {
-        Self(Receiver::Sink(Arc::new(Destination {
-            sink: Box::new(sink),
-            misses: AtomicU32::new(0),
-            doubtful: Mutex::default(),
-        })))
+        Self(Receiver::Sinks(Arc::new(SinkSet::of(Box::new(sink)))))
     }
 
-    pub(crate) fn goes_to(&self, other: &Arc<Destination>) -> bool {
-        matches!(&self.0, Receiver::Sink(destination) if Arc::ptr_eq(destination, other))
+    pub(crate) fn goes_to(&self, other: &Arc<SinkSet>) -> bool {
+        matches!(&self.0, Receiver::Sinks(set) if Arc::ptr_eq(set, other))
     }
 }
 
@@ -84,7 +52,8 @@ impl std::fmt::Debug for Target {
         f.write_str(match self.0 {
             Receiver::Listener(_) => "Target::Listener",
             Receiver::Handlers(_) => "Target::Handlers",
-            Receiver::Sink(_) => "Target::Sink",
+            Receiver::Sinks(_) => "Target::Sink",
+            Receiver::Paused(_) => "Target::Paused",
         })
     }
 }
@@ -118,6 +87,18 @@ impl Listeners {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.targets.is_empty()
+    }
+
+    /// All destinations, if there is nothing but sinks; otherwise none.
+    pub(crate) fn destinations(&self) -> Destinations {
+        let legs = |target: &Target| match &target.0 {
+            Receiver::Sinks(set) => {
+                Some(set.legs.iter().map(|leg| leg.destination.clone()).collect::<Vec<_>>())
+            }
+            Receiver::Listener(_) | Receiver::Handlers(_) | Receiver::Paused(_) => None,
+        };
+        let all: Option<Vec<_>> = self.targets.values().flat_map(HashMap::values).map(legs).collect();
+        Destinations(all.unwrap_or_default().into_iter().flatten().collect())
     }
 
     /// Registers a receiver for events of `event_type` that name no aggregate type.

@@ -163,7 +163,13 @@ pub struct EffectiveOption {
 }
 
 /// Two ways to say one thing: who says it the one way takes back what was said the other way with less weight.
-const SAME_THING: [&str; 2] = ["retry.max_attempts", "retry.max_retries"];
+const SAME_THING: [[&str; 2]; 2] =
+    [["retry.max_attempts", "retry.max_retries"], ["store.url", "store.url_file"]];
+
+/// The ways to say what this option says.
+fn rivals(name: &'static str) -> [&'static str; 2] {
+    SAME_THING.into_iter().find(|pair| pair.contains(&name)).unwrap_or([name; 2])
+}
 
 impl Settings {
     /// Adds what `other` says. Variables win over files and texts whichever is merged first; of two files, and of two
@@ -172,7 +178,7 @@ impl Settings {
         let is_asked_for =
             [&self, &other].iter().all(|one| one.is_store_asked_for() || !one.has_store_options());
         for (name, (raw, origin)) in other.values {
-            let rivals = if SAME_THING.contains(&name) { SAME_THING } else { [name; 2] };
+            let rivals = rivals(name);
             let outweighs = |rival: &&str| {
                 self.values.get(*rival).is_some_and(|(_, there)| weight(there) > weight(&origin))
             };
@@ -262,9 +268,10 @@ impl Settings {
             hint if !hint.is_empty() && raw.is_negative() => invalid(format!("{remedy}; {hint}")),
             _ => invalid(remedy),
         })?;
-        let other =
-            SAME_THING.into_iter().find(|other| *other != option.name && self.values.contains_key(other));
-        if let Some(other) = other.filter(|_| SAME_THING.contains(&option.name)) {
+        let other = rivals(option.name)
+            .into_iter()
+            .find(|other| *other != option.name && self.values.contains_key(other));
+        if let Some(other) = other {
             let there = &self.values[other].1;
             return Err(invalid(format!("`{other}` is set too, in {there}; choose one of them")));
         }

@@ -17,7 +17,7 @@ use crate::dispatcher::InFlight;
 use crate::handler::Remembered;
 use crate::metrics::{Meter, add};
 use crate::namesake::Namesake;
-use crate::partitions::{Mailbox, Message};
+use crate::partitions::{Mailbox, Message, Tenure};
 use crate::poller::Wake;
 use crate::runtime::Runtime;
 use crate::shutdown::Shutdown;
@@ -51,6 +51,8 @@ pub(crate) struct Settler {
     pub(crate) namesake: Option<Arc<Namesake>>,
     /// The reader of owned partitions, if there are any.
     pub(crate) reader: Option<Mailbox>,
+    /// What this instance owns, if partitions are owned.
+    pub(crate) tenure: Option<Arc<Tenure>>,
 }
 
 impl Settler {
@@ -263,6 +265,9 @@ impl Settler {
             let is_same = |left: &Settlement| left.lease.seq == lease.seq && left.outcome == *outcome;
             if is_lost && left_over.iter().any(|left| is_same(&left.settlement)) {
                 // Recorded later, under the newer lease.
+            } else if is_lost && !*is_repeat && self.is_overtaken(settlement) {
+                self.remembered.note(settlement);
+                tracing::warn!(%event_id, ?outcome, "what is stored of its handlers has changed; the event is read anew");
             } else if is_lost && !*is_repeat {
                 add(&self.meter.lost_leases, 1);
                 self.remembered.note(settlement);
@@ -283,9 +288,16 @@ impl Settler {
         }
     }
 
+    /// Whether an outcome that was refused says something of handlers, and its partition is still held here: then it was
+    /// not for the lease, but because an operator, or a failover, has changed what it was made from.
+    fn is_overtaken(&self, Settlement { lease, handlers, .. }: &Settlement) -> bool {
+        let tenure = self.tenure.as_ref().filter(|_| lease.token.partition().is_some() && handlers.is_some());
+        tenure.is_some_and(|tenure| !tenure.left().is_zero() && tenure.covers(lease.token))
+    }
+
     fn count(&self, event_id: &str, outcome: &Outcome, is_certain: bool) {
         match outcome {
-            Outcome::Done => {
+            Outcome::Done | Outcome::FellBack { .. } => {
                 add(&self.meter.done, 1);
                 self.meter.exporter().increment_dispatch_success();
             }
@@ -354,6 +366,7 @@ mod tests {
             most: 500,
             namesake: None,
             reader: None,
+            tenure: None,
         };
         settler.start(10)
     }

@@ -9,9 +9,12 @@
 
 mod admin;
 mod census;
+mod diagnosis;
 mod error;
 mod handlers;
+mod outline;
 mod ownership;
+mod routes;
 mod tx;
 
 use std::fmt;
@@ -20,14 +23,18 @@ use std::time::Duration;
 
 pub use admin::{Administration, Page, Purge, Purged, Selection, Stats, Status, StoredEvent};
 pub use census::{Census, Registration, Tenancy};
+pub use diagnosis::{Check, Diagnosis, Health};
 pub use error::{CommitError, InsertError, StoreError};
 pub use handlers::{
     HandlerCensus, HandlerChange, HandlerCount, HandlersChanged, Progress, Revision, handler_needle,
 };
+pub use outline::Outline;
 pub use ownership::{
     Blocked, DELAYED, Due, Epoch, Fetched, Floor, Holding, Instance, Member, Mode, Numbers, Ownership, Pulse,
     REPLAYED, Visit,
 };
+pub use routes::PausedRoute;
+pub(crate) use routes::paused;
 pub use tx::{Birth, TxStore};
 
 use crate::runtime::BoxFuture;
@@ -163,6 +170,12 @@ pub struct Found {
 pub enum Outcome {
     /// It was delivered.
     Done,
+    /// A handler failed and all the same nothing is left to do, because its fallback succeeded: done, with an attempt
+    /// spent.
+    FellBack {
+        /// Why the handler failed; kept as the last error, cut at [`MAX_ERROR`] characters.
+        error: String,
+    },
     /// It was not delivered and is to be tried again.
     Retry {
         /// How long to wait.
@@ -205,11 +218,17 @@ impl Outcome {
         matches!(self, Self::Retry { .. } | Self::Aside { .. } | Self::Released)
     }
 
+    /// Whether the event is done.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done | Self::FellBack { .. })
+    }
+
     /// Whether this outcome counts as an attempt.
     pub fn spends(&self) -> bool {
         matches!(
             self,
-            Self::Retry { spent: true, .. }
+            Self::FellBack { .. }
+                | Self::Retry { spent: true, .. }
                 | Self::Dead { spent: true, .. }
                 | Self::Parked { spent: true, .. }
         )
@@ -271,7 +290,8 @@ pub enum DoneRows {
 ///   part. What it did not change is reported as lost. Repeating a settlement changes nothing more.
 /// - Every outcome but DONE restores `starts` to the lease's value. A spent attempt is written as
 ///   `lease.attempts + 1`, never by counting up, and only over `lease.attempts`: if the row says otherwise,
-///   the settlement is lost.
+///   the settlement is lost. Not so [DONE](Outcome::FellBack), which is true whoever has counted since: it is recorded, and
+///   the row keeps its attempts.
 /// - A lease longer than [`LONGEST_LEASE`] is refused, at birth and in a renewal too, and so is an outcome that
 ///   [needs an owner](Outcome::needs_owner).
 /// - Under the token of a partition [`Ownership`] says what a settlement does.

@@ -190,10 +190,21 @@ fn event(key: Option<&str>) -> Event {
 
 /// An event in a transaction that is open.
 async fn begin<S: Store>(outbox: &Outbox<S>, event: Event) -> (Tx<S>, Event) {
-    let mut tx = outbox.begin().await.unwrap();
+    let mut tx = open(outbox).await;
     tell("insert", event.id(), key_of(&event));
     outbox.write(&mut tx, event.clone()).await.unwrap();
     (tx, event)
+}
+
+/// Opens a transaction, and tries again as applications do: a process that is stopped in the middle of a write to SQLite
+/// has the file locked for as long.
+async fn open<S: Store>(outbox: &Outbox<S>) -> Tx<S> {
+    loop {
+        match outbox.begin().await {
+            Ok(tx) => return tx,
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+    }
 }
 
 async fn commit<S: Store>((tx, event): (Tx<S>, Event)) {

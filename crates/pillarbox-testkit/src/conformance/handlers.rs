@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Administration, DoneRows, EventStore, Outcome, Page, Selection, Settlement, Taken};
+use pillarbox::store::{
+    Administration, DoneRows, EventStore, Lease, Outcome, Page, Selection, Settlement, Status, Taken,
+};
 
 use super::ownership::{OwnershipHarness, fetch_one, owner_of, place};
-use super::settlements::{dead, retry};
+use super::settlements::{dead, fell_back, retry};
 use super::{NONE, StoreHarness, claim_one, order_placed, settle, stored, write};
 
 /// What is said of handlers: a text like any other to the store, with all that a text can have in it.
@@ -53,6 +55,43 @@ pub async fn progress_of_handlers_stays_until_done(harness: &impl StoreHarness) 
     settle(harness, &taken, Outcome::Done).await;
 
     assert_eq!(stored(harness, &taken.event_id).await.handlers, None);
+}
+
+/// L3, L4: an event that is done because a fallback succeeded has one attempt more, the error, and no progress.
+pub async fn fallback_counts_its_attempt(harness: &impl StoreHarness) {
+    write(harness, &[order_placed("order-17")]).await;
+    let taken = claim_one(harness).await;
+    settle_with(harness, &taken, retry(Duration::ZERO, true), Some(PROGRESS)).await;
+    let taken = claim_one(harness).await;
+
+    settle_with(harness, &taken, fell_back(), None).await;
+
+    assert_fell_back(harness, &taken, 2).await;
+}
+
+/// L3, S2: DONE is true whoever has counted since: it is recorded, and the row keeps its attempts.
+pub async fn fallback_is_done_whatever_was_counted(harness: &impl StoreHarness) {
+    write(harness, &[order_placed("order-17")]).await;
+    let taken = claim_one(harness).await;
+    settle(harness, &taken, retry(Duration::ZERO, true)).await;
+    let taken = claim_one(harness).await;
+    let miscounted = Taken { lease: Lease { attempts: 0, ..taken.lease }, ..taken };
+
+    settle_with(harness, &miscounted, fell_back(), None).await;
+
+    assert_fell_back(harness, &miscounted, 1).await;
+}
+
+/// The row of an event is done, with so many attempts and the last error; that it is done is not recorded again.
+async fn assert_fell_back(harness: &impl StoreHarness, taken: &Taken, attempts: u32) {
+    let row = stored(harness, &taken.event_id).await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Done), attempts));
+    assert_eq!(row.last_error.as_deref(), Some("410 from the receiver"));
+    assert_eq!((row.handlers, row.locked_by), (None, None));
+    assert!(row.done_at.is_some());
+
+    assert_eq!(settle(harness, taken, fell_back()).await, [taken.lease.seq]);
+    assert_eq!(stored(harness, &taken.event_id).await.attempts, attempts);
 }
 
 /// L3, S2: a dead event keeps what is said of its handlers, also when it is replayed.
@@ -112,6 +151,29 @@ pub async fn owners_progress_of_handlers_comes_back(harness: &impl OwnershipHarn
 
     settle(harness, &due, Outcome::Done).await;
     assert_eq!(stored(harness, &due.event_id).await.handlers, None);
+}
+
+/// L3, L4, O5: an owner's event that is done because a fallback succeeded has one attempt more.
+pub async fn owners_fallback_counts_its_attempt(harness: &impl OwnershipHarness) {
+    let (_, held) = owner_of(harness, "order-17").await;
+    let fetched = place(harness, &held, "order-17").await;
+    settle_with(harness, &fetched.taken, retry(Duration::ZERO, true), Some(PROGRESS)).await;
+    let due = super::ownership::due(harness, &held).await.remove(0).taken;
+
+    settle_with(harness, &due, fell_back(), None).await;
+
+    assert_fell_back(harness, &due, 2).await;
+}
+
+/// L3, O5, S2: what an owner has done is done whoever has counted since, and the row keeps its attempts.
+pub async fn owners_fallback_is_done_whatever_was_counted(harness: &impl OwnershipHarness) {
+    let (_, held) = owner_of(harness, "order-17").await;
+    let fetched = place(harness, &held, "order-17").await;
+    settle(harness, &fetched.taken, retry(Duration::ZERO, true)).await;
+
+    settle_with(harness, &fetched.taken, fell_back(), None).await;
+
+    assert_fell_back(harness, &fetched.taken, 1).await;
 }
 
 /// L3, O5: an owner's dead event keeps what is said of its handlers and, where nothing failed now, its last error.

@@ -109,7 +109,9 @@ fn step([kind, a, b, c]: Drawn) -> Step {
 fn outcome(drawn: u8) -> Outcome {
     let (spent, error) = (drawn >= 128, format!("error {drawn}"));
     match drawn % 7 {
-        0 | 1 => Outcome::Done,
+        0 => Outcome::Done,
+        1 if spent => Outcome::FellBack { error },
+        1 => Outcome::Done,
         2 => Outcome::Retry { after: Duration::ZERO, error, spent },
         3 => Outcome::Retry { after: LONG, error, spent },
         4 => Outcome::Aside { until: Some(Duration::ZERO), reason: error },

@@ -10,7 +10,7 @@ use super::ownership::{
     OwnershipHarness, acquire, aside_of, behind_key, blocked, due, dying, fetch_one, joined, own,
     owned_outcomes, owner_of, owner_of_all, parked, place, seq, visit, without_key,
 };
-use super::settlements::{dead, retry, status_after};
+use super::settlements::{dead, fell_back, retry, status_after};
 use super::{LONG, NONE, settle, settle_all, stored, write};
 
 /// O5, S2: each outcome leaves its row as it says.
@@ -24,7 +24,7 @@ pub async fn owners_outcomes_are_recorded(harness: &impl OwnershipHarness) {
         let row = stored(harness, &fetched.taken.event_id).await;
         let expected = (Ok(status_after(&outcome)), u32::from(outcome.spends()), 0);
         assert_eq!((row.status, row.attempts, row.starts), expected, "{outcome:?}");
-        assert_eq!(row.done_at.is_some(), outcome == Outcome::Done, "{outcome:?}");
+        assert_eq!(row.done_at.is_some(), outcome.is_done(), "{outcome:?}");
         settle(harness, &fetched.taken, Outcome::Done).await;
     }
 }
@@ -140,7 +140,7 @@ pub async fn endless_wait_of_another_event_is_lost(harness: &impl OwnershipHarne
 pub async fn repeated_outcome_counts_once(harness: &impl OwnershipHarness) {
     let (_, held) = owner_of(harness, "order-17").await;
 
-    for outcome in [Outcome::Done, retry(LONG, true), dead("address unknown", false), parked()] {
+    for outcome in [Outcome::Done, fell_back(), retry(LONG, true), dead("address unknown", false), parked()] {
         let fetched = place(harness, &held, "order-17").await;
         settle(harness, &fetched.taken, outcome.clone()).await;
         let before = row(harness, &fetched.taken).await;
@@ -224,7 +224,7 @@ pub async fn start_is_counted_once(harness: &impl OwnershipHarness) {
         assert_eq!(settle(harness, &fetched.taken, outcome.clone()).await, NONE, "{outcome:?}");
 
         let starts = stored(harness, &fetched.taken.event_id).await.starts;
-        assert_eq!(starts, u32::from(outcome == Outcome::Done), "{outcome:?}");
+        assert_eq!(starts, u32::from(outcome.is_done()), "{outcome:?}");
         settle(harness, &fetched.taken, Outcome::Done).await;
     }
 }

@@ -8,7 +8,7 @@ use super::ownership::{
     OwnershipHarness, aside_of, behind_key, blocked, due, fetch, fetch_one, owner_of, parked, place, seq,
 };
 use super::revisions::{WITH_SEARCH, WITHOUT, hold, progress, revise, revision, settle_saying};
-use super::settlements::{dead, retry};
+use super::settlements::{dead, fell_back, retry};
 use super::{LONG, NONE, settle, stored};
 
 /// L3, O5: an owner that has read an event before an operator changed it cannot undo the change, whatever it says of its
@@ -36,7 +36,9 @@ pub async fn owner_cannot_undo_a_revision(harness: &impl OwnershipHarness) {
 /// L3, O5: what an owner has done is done, and what says nothing of handlers keeps the change.
 pub async fn outcome_without_progress_keeps_a_revision(harness: &impl OwnershipHarness) {
     let (_, held) = owner_of(harness, "order-17").await;
-    for outcome in [retry(Duration::ZERO, true), Outcome::Released, dead("410", true), Outcome::Done] {
+    for outcome in
+        [retry(Duration::ZERO, true), Outcome::Released, dead("410", true), Outcome::Done, fell_back()]
+    {
         let fresh = place(harness, &held, "order-17").await.taken;
         settle_saying(harness, &fresh, Outcome::Released, Some(WITH_SEARCH)).await;
         let read = fetch_one(harness, &held).await.taken;
@@ -45,7 +47,7 @@ pub async fn outcome_without_progress_keeps_a_revision(harness: &impl OwnershipH
         assert_eq!(settle(harness, &read, outcome.clone()).await, NONE, "{outcome:?}");
 
         let row = stored(harness, &read.event_id).await;
-        let kept = (outcome != Outcome::Done).then_some(WITHOUT);
+        let kept = (!outcome.is_done()).then_some(WITHOUT);
         assert_eq!(row.handlers.as_deref(), kept, "{outcome:?}");
         let rest = fetch(harness, &held).await.into_iter().chain(due(harness, &held).await);
         for open in rest {

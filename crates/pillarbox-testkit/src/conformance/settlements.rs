@@ -40,7 +40,7 @@ pub async fn done_rows_can_be_deleted(harness: &impl StoreHarness) {
     assert_eq!(again, [settlements[0].lease.seq]);
     for settlement in settlements {
         let is_deleted = harness.store().find(&settlement.event_id).await.unwrap().is_none();
-        assert_eq!(is_deleted, settlement.outcome == Outcome::Done);
+        assert_eq!(is_deleted, settlement.outcome.is_done(), "{:?}", settlement.outcome);
     }
 }
 
@@ -167,7 +167,7 @@ pub async fn released_retry_stays_a_retry(harness: &impl StoreHarness) {
 
 /// D3: every outcome but DONE sets `starts` to the value before the take, which need not be 0.
 pub async fn outcomes_restore_starts(harness: &impl StoreHarness) {
-    for outcome in outcomes().into_iter().filter(|outcome| *outcome != Outcome::Done) {
+    for outcome in outcomes().into_iter().filter(|outcome| !outcome.is_done()) {
         write(harness, &[order_placed("order-17")]).await;
         claim_one_for(harness, Duration::ZERO).await;
         claim_one_for(harness, Duration::ZERO).await;
@@ -199,7 +199,7 @@ pub async fn long_errors_are_cut(harness: &impl StoreHarness) {
 
 /// D12: one call records different outcomes for different events.
 pub async fn batch_of_mixed_outcomes_is_recorded(harness: &impl StoreHarness) {
-    let events = ["order-1", "order-2", "order-3", "order-4", "order-5"].map(order_placed);
+    let events = ["order-1", "order-2", "order-3", "order-4", "order-5", "order-6"].map(order_placed);
     write(harness, &events).await;
     let taken = claim(harness, 10).await.events;
 
@@ -218,7 +218,7 @@ pub async fn batch_of_mixed_outcomes_is_recorded(harness: &impl StoreHarness) {
 /// D12: one call settles events of different takes.
 pub async fn batch_spans_several_takes(harness: &impl StoreHarness) {
     let mut taken = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..12 {
         taken.push(take_one(harness, order_placed("order-17")).await);
     }
     let batch: Vec<(&Taken, Outcome)> = taken.iter().zip(outcomes().into_iter().cycle()).collect();
@@ -231,7 +231,7 @@ pub async fn batch_spans_several_takes(harness: &impl StoreHarness) {
 
 /// D12: a call may settle more events than a statement has room for, and none.
 pub async fn large_batch_is_recorded(harness: &impl StoreHarness) {
-    let events: Vec<Event> = (0..1_200).map(|n| order_placed(&format!("order-{n}"))).collect();
+    let events: Vec<Event> = (0..1_440).map(|n| order_placed(&format!("order-{n}"))).collect();
     write(harness, &events).await;
     let taken = claim(harness, 2_000).await.events;
     let batch: Vec<(&Taken, Outcome)> = taken.iter().zip(outcomes().into_iter().cycle()).collect();
@@ -268,18 +268,30 @@ pub async fn refused_settlement_applies_nothing(harness: &impl StoreHarness) {
 }
 
 /// One of each outcome.
-pub(super) fn outcomes() -> [Outcome; 5] {
-    [Outcome::Done, retry(LONG, true), aside(LONG), dead("address unknown", true), Outcome::Released]
+pub(super) fn outcomes() -> [Outcome; 6] {
+    [
+        Outcome::Done,
+        fell_back(),
+        retry(LONG, true),
+        aside(LONG),
+        dead("address unknown", true),
+        Outcome::Released,
+    ]
 }
 
 /// Where a new event stands after an outcome.
 pub(super) fn status_after(outcome: &Outcome) -> Status {
     match outcome {
-        Outcome::Done => Status::Done,
+        Outcome::Done | Outcome::FellBack { .. } => Status::Done,
         Outcome::Retry { .. } | Outcome::Aside { .. } => Status::Retry,
         Outcome::Dead { .. } | Outcome::Parked { .. } => Status::Dead,
         Outcome::Released => Status::New,
     }
+}
+
+/// Done, though a handler failed.
+pub(super) fn fell_back() -> Outcome {
+    Outcome::FellBack { error: "410 from the receiver".into() }
 }
 
 pub(super) fn retry(after: Duration, spent: bool) -> Outcome {

@@ -141,6 +141,8 @@ macro_rules! conformance_list {
             handlers {
                 progress_of_handlers_comes_back
                 progress_of_handlers_stays_until_done
+                fallback_counts_its_attempt
+                fallback_is_done_whatever_was_counted
                 progress_of_handlers_survives_a_replay
                 empty_error_keeps_the_last
             }
@@ -184,6 +186,21 @@ macro_rules! conformance_list {
                 events_are_counted_by_status
                 oldest_due_event_is_measured
                 numbers_are_never_given_again
+            }
+            pauses {
+                paused_route_stays_paused
+                paused_route_is_seen_elsewhere
+                names_of_routes_are_kept
+                one_of_several_operators_is_told
+                recalled_event_can_be_taken
+                nothing_else_is_recalled
+                recall_goes_in_bounded_steps
+            }
+            outlines {
+                events_are_outlined_by_number
+                outlines_are_found_by_numbers
+                many_outlines_are_found_at_once
+                unreadable_row_is_outlined
             }
             purges {
                 purge_deletes_old_done_events
@@ -313,6 +330,8 @@ macro_rules! ownership_list {
             }
             handlers {
                 owners_progress_of_handlers_comes_back
+                owners_fallback_counts_its_attempt
+                owners_fallback_is_done_whatever_was_counted
                 owners_dead_event_keeps_its_progress
             }
             ownership_revisions {
@@ -323,6 +342,11 @@ macro_rules! ownership_list {
                 revised_follower_waits_for_its_key
                 replay_by_a_revision_frees_its_key
                 revision_of_a_parked_event_frees_nothing
+            }
+            ownership_pauses {
+                recalled_event_is_due
+                follower_is_not_recalled
+                events_of_all_partitions_are_recalled
             }
             ownership_census {
                 census_of_claims_has_no_partitions

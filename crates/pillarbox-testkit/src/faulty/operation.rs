@@ -2,8 +2,8 @@
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Page, Progress, Purge, Purged, Revision, Selection, Stats, StoreError,
-    StoredEvent,
+    Administration, Census, Outline, Page, PausedRoute, Progress, Purge, Purged, Revision, Selection, Stats,
+    StoreError, StoredEvent,
 };
 
 use super::{Call, FaultyStore};
@@ -65,5 +65,29 @@ impl<S: Administration> Administration for FaultyStore<S> {
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(self.administer(self.inner.purge(purge)))
+    }
+
+    fn paused_routes(&self) -> BoxFuture<'_, Result<Vec<PausedRoute>, StoreError>> {
+        Box::pin(self.administer(self.inner.paused_routes()))
+    }
+
+    fn pause_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.administer(self.inner.pause_route(route)))
+    }
+
+    fn resume_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.administer(self.inner.resume_route(route)))
+    }
+
+    fn recall<'a>(&'a self, reason: &'a str, limit: usize) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(self.administer(self.inner.recall(reason, limit)))
+    }
+
+    fn outlines(&self, page: Page) -> BoxFuture<'_, Result<Vec<Outline>, StoreError>> {
+        Box::pin(self.administer(self.inner.outlines(page)))
+    }
+
+    fn outlines_of<'a>(&'a self, numbers: &'a [i64]) -> BoxFuture<'a, Result<Vec<Outline>, StoreError>> {
+        Box::pin(self.administer(self.inner.outlines_of(numbers)))
     }
 }

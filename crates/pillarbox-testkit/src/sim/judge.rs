@@ -73,7 +73,8 @@ impl World {
             return;
         }
         let parked_for = self.parked().get(key).cloned();
-        let is_held = parked_for.is_some_and(|dead| dead != id) && !self.ledger.stands_apart(id);
+        let is_free = self.ledger.stands_apart(id) || self.ledger.is_first_of_key(id);
+        let is_held = parked_for.is_some_and(|dead| dead != id) && !is_free;
         if is_held && is_promised {
             self.violation(format!("{id} is delivered though {key} is parked"));
         }

@@ -196,10 +196,10 @@ impl SimLine {
         world.note(format_args!("{} settles {id} {outcome:?}", self.process));
         world.note_standings(self.process, settlement);
         if let Some((partition, _)) = lease.token.partition() {
-            world.tenancy().settled(self.process, partition, &id, *outcome == Outcome::Done);
+            world.tenancy().settled(self.process, partition, &id, outcome.is_done());
         }
         match outcome {
-            Outcome::Done => world.ledger.done(&id),
+            Outcome::Done | Outcome::FellBack { .. } => world.ledger.done(&id),
             Outcome::Dead { spent, .. } | Outcome::Parked { spent, .. } => {
                 world.ledger.dead(&id, true);
                 let parked = world.ledger.key_of(&id).filter(|_| matches!(outcome, Outcome::Parked { .. }));
@@ -220,7 +220,8 @@ impl SimLine {
             }
             Outcome::Released => world.cover("releases", 1),
             Outcome::Aside { until: None, .. } => world.cover("events aside behind their key", 1),
-            Outcome::Retry { .. } | Outcome::Aside { .. } => {}
+            Outcome::Aside { until: Some(_), .. } => world.ledger.waits_first(&id),
+            Outcome::Retry { .. } => {}
         }
         let failures = world.ledger.failures(&id);
         if outcome.spends() && lease.attempts >= failures {
@@ -245,7 +246,7 @@ impl SimLine {
 
     /// A delivered event may come again when its bookkeeping is in doubt.
     fn unsettled(&self, settlements: &[Settlement]) {
-        let done = settlements.iter().filter(|settlement| settlement.outcome == Outcome::Done);
+        let done = settlements.iter().filter(|settlement| settlement.outcome.is_done());
         for settlement in done {
             self.world.ledger.explain(&settlement.event_id, Cause::LostAnswer);
         }

@@ -153,7 +153,8 @@ impl Model {
                 Err(format!("{id} is not in the table, but {outcome:?} was recorded for {}", lease.seq))
             };
         };
-        let is_counted = outcome.spends() && row.attempts != lease.attempts;
+        // DONE is true whoever has counted since.
+        let is_counted = outcome.spends() && !outcome.is_done() && row.attempts != lease.attempts;
         let is_held = match lease.token.partition() {
             None => row.lease.as_ref().is_some_and(|held| held.token == lease.token),
             Some((partition, epoch)) => row.partition == partition && epoch_of(partition) == epoch,
@@ -169,7 +170,7 @@ impl Model {
         if settlement.handlers.is_some() {
             row.handlers.clone_from(&settlement.handlers);
         }
-        if *outcome == Outcome::Done {
+        if outcome.is_done() {
             self.unrecorded.remove(id);
         }
         Ok(Settled::Applied(id.clone()))
@@ -269,14 +270,16 @@ impl Row {
 
     fn settle(&mut self, lease: Lease, outcome: &Outcome, now: Timestamp) {
         self.lease = None;
-        if outcome.spends() {
+        if outcome.spends() && self.attempts == lease.attempts {
             self.attempts = lease.attempts + 1;
         }
-        if *outcome != Outcome::Done {
+        if !outcome.is_done() {
             self.starts = lease.starts;
         }
         match outcome {
-            Outcome::Done | Outcome::Dead { .. } | Outcome::Parked { .. } => self.is_settled = true,
+            Outcome::Done | Outcome::FellBack { .. } | Outcome::Dead { .. } | Outcome::Parked { .. } => {
+                self.is_settled = true;
+            }
             Outcome::Retry { after, .. } => {
                 self.due = now.saturating_add(*after);
                 self.available = self.due;

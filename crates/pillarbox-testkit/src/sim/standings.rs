@@ -50,6 +50,8 @@ struct Flight {
     takes: Vec<Taking>,
     /// Whether a handler has succeeded that is not recorded.
     has_success: bool,
+    /// Whether a handler has failed for good in its pass, and left the last word to its fallback.
+    falls_back: bool,
     /// What it had to say of the handlers and could not record.
     refused: Option<String>,
 }
@@ -168,7 +170,11 @@ impl Standings {
     /// A turn has failed for good. Without a fallback that is still to run, the handler is dead.
     pub(super) fn fails_for_good(&mut self, process: u32, id: &str, handler: &str, is_fallback: bool) {
         let falls_back = has_fallback(Kind::of(id)) && !is_fallback;
-        let standing = self.event(id).standing(handler);
+        let event = self.event(id);
+        if let Some(flight) = event.flights.get_mut(&process) {
+            flight.falls_back |= falls_back;
+        }
+        let standing = event.standing(handler);
         if falls_back {
             standing.failed_in = Some(process);
         } else {
@@ -198,6 +204,9 @@ impl Standings {
         let step = self.steps;
         let event = self.event(id);
         let text = handlers.as_deref();
+        if event.falls_back(process) && outcome.is_done() && !outcome.spends() {
+            return Err(format!("{id}: a handler has failed, and {outcome:?} counts no attempt"));
+        }
         let recording = event.end_flight(process, lease.token, outcome, text);
         let said: Vec<Said> = event.standings.iter().map(|standing| said(outcome, text, standing)).collect();
         let has = |what: Said| said.contains(&what);
@@ -241,6 +250,7 @@ impl Standings {
         if let Some(flight) = self.event(id).flights.get_mut(&process) {
             flight.end(lease.token);
             flight.refused.clone_from(handlers);
+            flight.falls_back = false;
         }
     }
 
@@ -291,12 +301,17 @@ impl Tracked {
         standing.expect("it was looked up when its turn began")
     }
 
+    /// Whether a handler has failed for good in the pass of a process, and left the last word to its fallback.
+    fn falls_back(&self, process: u32) -> bool {
+        self.flights.get(&process).is_some_and(|flight| flight.falls_back)
+    }
+
     fn end_flight(&mut self, process: u32, token: Token, outcome: &Outcome, text: Option<&str>) -> Recording {
         let Some(flight) = self.flights.get_mut(&process) else { return Recording::default() };
         let is_written_again = text.is_some() && flight.refused.as_deref() == text;
         let gives_way = flight.has_success && *outcome == Outcome::Released && text.is_none();
         flight.end(token);
-        flight.has_success = false;
+        (flight.has_success, flight.falls_back) = (false, false);
         flight.refused = None;
         Recording { is_written_again, gives_way, ..Recording::default() }
     }
@@ -318,7 +333,7 @@ impl Flight {
 
 /// What an outcome and its text say of a handler.
 fn said(outcome: &Outcome, text: Option<&str>, standing: &Standing) -> Said {
-    if *outcome == Outcome::Done {
+    if outcome.is_done() {
         return Said::Done;
     }
     let name = format!("\"{}\":", standing.handler);

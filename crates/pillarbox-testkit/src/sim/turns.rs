@@ -104,7 +104,7 @@ impl World {
         if let Some(handlers) = handlers {
             self.note(format_args!("{id} has {handlers}"));
         }
-        if *outcome == Outcome::Done {
+        if outcome.is_done() {
             // Somebody knew of each success, though the one who settles may not have seen any.
             self.ledger.succeeded(id);
         }

@@ -1,7 +1,8 @@
 //! Which events this instance is busy with.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Stored;
@@ -10,33 +11,42 @@ use crate::store::{Lease, Token};
 /// The events that are queued, running or being settled here, so that none of them is queued twice.
 pub(crate) struct InFlight {
     entries: Mutex<HashMap<i64, Entry>>,
+    /// How many of them were taken more than once, so that nobody waits for the lock to learn that none was.
+    anew: AtomicUsize,
     ttl: Option<Duration>,
 }
 
 struct Entry {
     lease: Lease,
     since: Duration,
+    /// Somebody may have an older lease of it.
+    is_anew: bool,
     /// What the table said of its handlers when it was taken anew while it was here.
     stored: Option<Box<Stored>>,
 }
 
 impl InFlight {
     pub(crate) fn new(ttl: Option<Duration>) -> Self {
-        Self { entries: Mutex::default(), ttl }
+        Self { entries: Mutex::default(), anew: AtomicUsize::new(0), ttl }
     }
 
     /// Enters an event that was just taken; false if it is here already.
     ///
     /// Then the running delivery goes on under the newer lease, for the older one can no longer settle.
     pub(crate) fn admit(&self, lease: Lease, stored: Option<&Stored>, now: Duration) -> bool {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.lock();
         match entries.get_mut(&lease.seq) {
             Some(entry) if self.remembers(entry, now) => {
-                entry.take_anew(lease, stored);
+                self.take_anew(entry, lease, stored);
                 false
             }
-            _ => {
-                entries.insert(lease.seq, Entry { lease, since: now, stored: None });
+            Some(entry) => {
+                self.take_anew(entry, lease, None);
+                entry.since = now;
+                true
+            }
+            None => {
+                entries.insert(lease.seq, Entry::new(lease, now));
                 true
             }
         }
@@ -44,9 +54,9 @@ impl InFlight {
 
     /// Lets an event that is here go on under the lease that it was just taken with; false if it is not here.
     pub(crate) fn take_over(&self, lease: Lease, stored: Option<&Stored>, now: Duration) -> bool {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.lock();
         let entry = entries.get_mut(&lease.seq).filter(|entry| self.remembers(entry, now));
-        entry.map(|entry| entry.take_anew(lease, stored)).is_some()
+        entry.map(|entry| self.take_anew(entry, lease, stored)).is_some()
     }
 
     /// Whether an event that entered is still regarded as here.
@@ -54,59 +64,84 @@ impl InFlight {
         self.ttl.is_none_or(|ttl| now.saturating_sub(entry.since) < ttl)
     }
 
+    fn take_anew(&self, entry: &mut Entry, lease: Lease, stored: Option<&Stored>) {
+        self.anew.fetch_add(usize::from(!entry.is_anew), Ordering::Relaxed);
+        entry.is_anew = true;
+        entry.lease = lease;
+        entry.stored = stored.cloned().map(Box::new);
+    }
+
     /// Enters an event of the hot path; false if it is here already.
     ///
     /// Its lease is the first that the row ever had, so it never replaces another.
     pub(crate) fn admit_born(&self, lease: Lease, now: Duration) -> bool {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.lock();
         let is_free = !entries.contains_key(&lease.seq);
         if is_free {
-            entries.insert(lease.seq, Entry { lease, since: now, stored: None });
+            entries.insert(lease.seq, Entry::new(lease, now));
         }
         is_free
     }
 
     /// The lease under which an event is to be settled: the newest one.
     pub(crate) fn newest(&self, lease: Lease) -> Lease {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_none_anew() {
+            return lease;
+        }
         // Attempts and starts are those of the delivery; only the token may have been replaced.
-        entries.get(&lease.seq).map_or(lease, |entry| Lease { token: entry.lease.token, ..lease })
+        self.lock().get(&lease.seq).map_or(lease, |entry| Lease { token: entry.lease.token, ..lease })
     }
 
     /// The lease under which an event was taken anew since it was taken under `lease`, and what the table said of its
     /// handlers then.
     pub(crate) fn taken_anew(&self, lease: Lease) -> Option<(Lease, Option<Box<Stored>>)> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_none_anew() {
+            return None;
+        }
+        let entries = self.lock();
         let entry = entries.get(&lease.seq).filter(|entry| entry.lease.token != lease.token)?;
         Some((entry.lease, entry.stored.clone()))
     }
 
     /// The lease under which an event that is here was last taken.
     pub(crate) fn last_taken(&self, seq: i64) -> Option<Lease> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.get(&seq).map(|entry| entry.lease)
+        self.lock().get(&seq).map(|entry| entry.lease)
     }
 
     /// Forgets an event that is done with under `token`. If this instance has taken it anew meanwhile, it stays,
     /// and the newer lease comes back.
     pub(crate) fn leave_under(&self, seq: i64, token: Token) -> Option<Lease> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.lock();
         let newer = entries.get(&seq).map(|entry| entry.lease).filter(|lease| lease.token != token);
         if newer.is_none() {
-            entries.remove(&seq);
+            let left = entries.remove(&seq);
+            self.forget(left);
         }
         newer
     }
 
     /// Forgets an event: its outcome is recorded, or no longer ours to record.
     pub(crate) fn leave(&self, seq: i64) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(&seq);
+        let left = self.lock().remove(&seq);
+        self.forget(left);
+    }
+
+    fn forget(&self, entry: Option<Entry>) {
+        let was_anew = entry.is_some_and(|entry| entry.is_anew);
+        self.anew.fetch_sub(usize::from(was_anew), Ordering::Relaxed);
+    }
+
+    fn is_none_anew(&self) -> bool {
+        self.anew.load(Ordering::Relaxed) == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Entry {
-    fn take_anew(&mut self, lease: Lease, stored: Option<&Stored>) {
-        self.lease = lease;
-        self.stored = stored.cloned().map(Box::new);
+    fn new(lease: Lease, now: Duration) -> Self {
+        Self { lease, since: now, is_anew: false, stored: None }
     }
 }

@@ -33,6 +33,27 @@ impl<'a, T: 'a> Drop for CatchPanic<'a, T> {
     }
 }
 
+/// The same for a future that stays where it is: it costs no memory of its own.
+pub(super) struct CatchPanicInPlace<'a, F: Future>(pub(super) Pin<&'a mut Option<F>>);
+
+impl<F: Future> Future for CatchPanicInPlace<'_, F> {
+    type Output = Result<F::Output, String>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = caught(|| match self.0.as_mut().as_pin_mut() {
+            Some(future) => future.poll(context),
+            None => Poll::Pending,
+        });
+        polled.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
+    }
+}
+
+impl<F: Future> Drop for CatchPanicInPlace<'_, F> {
+    fn drop(&mut self) {
+        quietly("a future that was given up", || self.0.set(None));
+    }
+}
+
 /// A future that never completes, and is `Send` whatever it would complete with.
 struct Never<T>(PhantomData<fn() -> T>);
 

@@ -7,17 +7,16 @@ use tracing::{Instrument, Span};
 
 use super::worker::CutOff;
 use super::{Dispatcher, Item, Stored, shown};
+use crate::ListenerError;
 use crate::handler::{Entry, Failure, HandlerSet, Progress, Succeeded, Trouble};
 use crate::listener::Verdict;
 use crate::mutant::mutant;
-use crate::registry::{Receiver, Target};
-use crate::runtime::BoxFuture;
 use crate::store::{Lease, Outcome, Settlement};
 use crate::trace::{self, CUT_OFF};
-use crate::{Delivery, ListenerError};
 
 /// A pass under way.
 struct Pass<'a> {
+    item: Item,
     set: &'a HandlerSet,
     progress: Progress,
     trouble: Trouble,
@@ -45,15 +44,6 @@ impl From<CutOff> for End {
 }
 
 impl Dispatcher {
-    /// The handlers of an event, if it has any: one for which nobody is registered any more still owes them something.
-    pub(super) fn handlers_of(&self, item: &Item) -> Option<Arc<HandlerSet>> {
-        match &item.target {
-            Some(Target(Receiver::Handlers(handlers))) => Some(handlers.clone()),
-            None if item.stored.is_some() => Some(Arc::default()),
-            Some(Target(Receiver::Listener(_) | Receiver::Sink(_))) | None => None,
-        }
-    }
-
     /// One event to those of its handlers that are due.
     pub(super) async fn deliver_to_handlers(&self, mut item: Item, set: &HandlerSet, worker: usize) {
         if let Some((newest, stored)) = self.in_flight.taken_anew(item.lease) {
@@ -74,18 +64,16 @@ impl Dispatcher {
         if let Some(succeeded) = remembered.filter(|_| is_asked) {
             progress.recall(set.ids(), &succeeded);
         }
-        let mut pass = Pass { set, progress, trouble: Trouble::default(), stored, worker };
-        let (lease, delivery) = (item.lease, item.delivery.clone());
+        let mut pass = Pass { item, set, progress, trouble: Trouble::default(), stored, worker };
 
-        let end = self.run_pass(&mut pass, item).await;
+        let end = self.run_pass(&mut pass).await;
         if matches!(end, End::Through) {
-            self.after_pass(&pass, &delivery).await;
+            self.after_pass(&pass).await;
         }
         let handlers_before = pass.stored.as_mut().map(|stored| std::mem::take(&mut stored.handlers));
-        let settled = |(outcome, handlers)| {
-            let event_id = delivery.id().to_owned();
-            Settlement { event_id, lease, outcome, handlers, handlers_before }
-        };
+        let (event_id, lease) = (pass.item.delivery.id().to_owned(), pass.item.lease);
+        let settled =
+            |(outcome, handlers)| Settlement { event_id, lease, outcome, handlers, handlers_before };
         match end {
             End::Lost => self.remembered.note(&settled(pass.progress.cut_off(set.ids()))),
             // What was given up must not pass for replayed.
@@ -93,15 +81,15 @@ impl Dispatcher {
                 self.settler.settle(settled(pass.progress.cut_off(set.ids()))).await;
             }
             End::Through | End::Idle | End::CutOff => {
-                self.settler.settle(settled(self.conclude(pass))).await;
+                let is_done = pass.progress.is_done() && (!pass.trouble.spent || mutant!(FallbackUnspent));
+                let concluded = if is_done { (Outcome::Done, None) } else { self.conclude(pass) };
+                self.settler.settle(settled(concluded)).await;
             }
         }
     }
 
+    /// What becomes of an event that is not simply done.
     fn conclude(&self, pass: Pass<'_>) -> (Outcome, Option<String>) {
-        if pass.progress.is_done() {
-            return (Outcome::Done, None);
-        }
         for id in pass.progress.missing() {
             self.meter.meet_unknown(id, self.runtime.clock.now());
         }
@@ -112,13 +100,13 @@ impl Dispatcher {
     }
 
     /// Runs the interceptors after a pass.
-    async fn after_pass(&self, pass: &Pass<'_>, delivery: &Delivery) {
+    async fn after_pass(&self, pass: &Pass<'_>) {
         if self.interceptors.is_empty() {
             return;
         }
         let is_failed = !pass.progress.is_done() && !pass.trouble.error.is_empty();
         let until = self.runtime.clock.now() + self.config.margin / 2;
-        self.after(delivery, is_failed.then_some(pass.trouble.error.as_str()), until).await;
+        self.after(&pass.item.delivery, is_failed.then_some(pass.trouble.error.as_str()), until).await;
     }
 
     /// How long the event has been due, as far as that matters: before anything is stored all are due.
@@ -130,16 +118,14 @@ impl Dispatcher {
     }
 
     /// Runs interceptors and handlers.
-    async fn run_pass(&self, pass: &mut Pass<'_>, item: Item) -> End {
+    async fn run_pass(&self, pass: &mut Pass<'_>) -> End {
         let due_for = self.due_for(pass);
-        let due = |handler: usize| Some((handler, pass.progress.due(handler, due_for)?));
-        let due: Vec<(usize, u32)> = (0..pass.set.handlers.len()).filter_map(due).collect();
-        if due.is_empty() {
+        if (0..pass.set.handlers.len()).all(|handler| pass.progress.due(handler, due_for).is_none()) {
             return End::Idle;
         }
-        let ran = match self.before_pass(&item).await {
-            Ok(Ok(())) => self.run_handlers(pass, item, due).await,
-            Ok(Err(error)) => self.fail_all(pass, item, due, error).await,
+        let ran = match self.before_pass(&pass.item).await {
+            Ok(Ok(())) => self.run_handlers(pass, due_for).await,
+            Ok(Err(error)) => self.fail_all(pass, due_for, error).await,
             Err(CutOff) => Err(End::CutOff),
         };
         ran.err().unwrap_or(End::Through)
@@ -150,28 +136,24 @@ impl Dispatcher {
         if self.interceptors.is_empty() {
             return Ok(Ok(()));
         }
-        let delivery = &item.delivery;
-        let before: BoxFuture<'_, _> = Box::pin(async move { self.before(delivery).await });
-        Ok(self.within_limits(item.lease, before).await?.flatten())
+        Ok(self.within_limits(item.lease, self.before(&item.delivery)).await?.flatten())
     }
 
-    /// Runs handlers, each with its number and how often it has failed before.
-    async fn run_handlers(
-        &self,
-        pass: &mut Pass<'_>,
-        mut item: Item,
-        due: Vec<(usize, u32)>,
-    ) -> Result<(), End> {
-        for (nth, (handler, failures)) in due.into_iter().enumerate() {
-            // What comes first has just been looked at.
-            if nth > 0 || !self.interceptors.is_empty() {
-                item = self.still_live(item, pass.worker).await?;
-                self.catch_up(pass, item.lease);
-            }
-            if pass.progress.is_done_by(handler) {
+    /// Runs the handlers that were due when the event had been for so long.
+    async fn run_handlers(&self, pass: &mut Pass<'_>, due_for: Duration) -> Result<(), End> {
+        // What comes first has just been looked at.
+        let mut is_looked_at = self.interceptors.is_empty();
+        for handler in 0..pass.set.handlers.len() {
+            if pass.progress.due(handler, due_for).is_none() {
                 continue;
             }
-            item = self.run_handler(pass, item, handler, failures).await?;
+            if !std::mem::take(&mut is_looked_at) {
+                self.still_live(pass).await?;
+                self.catch_up(pass);
+            }
+            if let Some(failures) = pass.progress.due(handler, due_for) {
+                self.run_handler(pass, handler, failures).await?;
+            }
         }
         Ok(())
     }
@@ -180,56 +162,57 @@ impl Dispatcher {
     async fn fail_all(
         &self,
         pass: &mut Pass<'_>,
-        mut item: Item,
-        due: Vec<(usize, u32)>,
+        due_for: Duration,
         error: ListenerError,
     ) -> Result<(), End> {
         let error = Arc::new(error);
-        for (handler, failures) in due {
-            item = self.fail(pass, item, handler, failures, &error).await?;
+        for handler in 0..pass.set.handlers.len() {
+            if let Some(failures) = pass.progress.due(handler, due_for) {
+                self.fail(pass, handler, failures, &error).await?;
+            }
         }
         Ok(())
     }
 
-    /// The item, if its lease lasts for one handler more.
-    async fn still_live(&self, item: Item, worker: usize) -> Result<Item, End> {
+    /// Ends the pass, unless the lease lasts for one handler more or can be renewed.
+    async fn still_live(&self, pass: &mut Pass<'_>) -> Result<(), End> {
         if mutant!(HandlersUnderOneLease) {
-            return Ok(item);
+            return Ok(());
         }
-        let (mut live, short) = self.live_and_short(vec![item]).await;
+        if !self.is_live(&pass.item) {
+            let (live, short) = self.live_and_short(vec![pass.item.leased()]).await;
+            let Some(renewed) = live.first() else {
+                return Err(if short.is_empty() { End::Lost } else { End::CutOff });
+            };
+            pass.item.deadline = renewed.deadline;
+        }
         // Each handler has the time of a delivery.
-        self.note_busy(worker, Some(self.runtime.clock.now()));
-        live.pop().ok_or(if short.is_empty() { End::Lost } else { End::CutOff })
+        self.note_busy(pass.worker, Some(self.runtime.clock.now()));
+        Ok(())
     }
 
     /// Takes for done what was recorded under another instance before this one took the event anew, in the middle of the
     /// pass.
-    fn catch_up(&self, pass: &mut Pass<'_>, lease: Lease) {
-        let taken_anew = self.in_flight.taken_anew(lease).and_then(|(_, stored)| stored);
+    fn catch_up(&self, pass: &mut Pass<'_>) {
+        let taken_anew = self.in_flight.taken_anew(pass.item.lease).and_then(|(_, stored)| stored);
         if let Some(succeeded) = taken_anew.and_then(|stored| Succeeded::in_text(&stored.handlers)) {
             pass.progress.recall(pass.set.ids(), &succeeded);
         }
     }
 
     /// Runs one handler and, if it has failed for good, its fallback.
-    async fn run_handler(
-        &self,
-        pass: &mut Pass<'_>,
-        item: Item,
-        handler: usize,
-        failures: u32,
-    ) -> Result<Item, End> {
+    async fn run_handler(&self, pass: &mut Pass<'_>, handler: usize, failures: u32) -> Result<(), End> {
         let Entry { id, listener, .. } = &pass.set.handlers[handler];
-        let delivery = item.delivery.to_handler(id, failures.saturating_add(1));
+        let delivery = pass.item.delivery.to_handler(id, failures.saturating_add(1));
         let span = self.traces.deliver(&delivery);
         // In an async block, so that a panic before its first await is caught as well.
         let call = async move { listener.on_event_boxed(delivery).await }.instrument(span.clone());
-        match self.called(item.lease, span, Box::pin(call)).await? {
+        match self.called(pass.item.lease, span, call).await? {
             Ok(()) => {
                 pass.progress.succeed(handler);
-                Ok(item)
+                Ok(())
             }
-            Err(error) => self.fail(pass, item, handler, failures, &Arc::new(error)).await,
+            Err(error) => self.fail(pass, handler, failures, &Arc::new(error)).await,
         }
     }
 
@@ -238,7 +221,7 @@ impl Dispatcher {
         &self,
         lease: Lease,
         span: Span,
-        call: BoxFuture<'_, Result<(), ListenerError>>,
+        call: impl Future<Output = Result<(), ListenerError>>,
     ) -> Result<Result<(), ListenerError>, CutOff> {
         let answer = self.within_limits(lease, call).await.map(Result::flatten);
         match &answer {
@@ -253,29 +236,28 @@ impl Dispatcher {
     async fn fail(
         &self,
         pass: &mut Pass<'_>,
-        mut item: Item,
         handler: usize,
         failures: u32,
         error: &Arc<ListenerError>,
-    ) -> Result<Item, End> {
+    ) -> Result<(), End> {
         let judgement = self.judge(pass, handler, failures, error);
         let fallback = pass.set.fallback.as_ref().filter(|_| error.verdict() != Verdict::Undecodable);
         let (Judgement::GiveUp { failures: in_all }, Some(fallback)) = (judgement, fallback) else {
             pass.note(handler, judgement);
-            return Ok(item);
+            return Ok(());
         };
         // It has the time of a delivery, like a handler.
-        item = self.still_live(item, pass.worker).await?;
-        self.catch_up(pass, item.lease);
+        self.still_live(pass).await?;
+        self.catch_up(pass);
         if pass.progress.is_done_by(handler) {
-            return Ok(item);
+            return Ok(());
         }
         let id = &pass.set.handlers[handler].id;
-        let delivery = item.delivery.to_handler(id, failures.saturating_add(1));
+        let delivery = pass.item.delivery.to_handler(id, failures.saturating_add(1));
         let span = self.traces.fall_back(&delivery);
         let failure = Failure::shared(delivery, in_all, error.clone());
         let call = async move { fallback.handle_boxed(failure).await }.instrument(span.clone());
-        match self.called(item.lease, span, Box::pin(call)).await? {
+        match self.called(pass.item.lease, span, call).await? {
             Ok(()) if mutant!(FallbackUncounted) => pass.note(handler, judgement),
             Ok(()) => pass.progress.succeed(handler),
             Err(error) => {
@@ -283,7 +265,7 @@ impl Dispatcher {
                 pass.note(handler, judgement);
             }
         }
-        Ok(item)
+        Ok(())
     }
 
     /// What a failure means for its handler, by its policy or that of the outbox.

@@ -8,7 +8,9 @@ use tokio::sync::Notify;
 
 use crate::Delivery;
 use crate::config::Config;
-use crate::registry::{Destination, Receiver, Target};
+use crate::destination::SinkSet;
+use crate::handler::HandlerSet;
+use crate::registry::{Receiver, Target};
 use crate::runtime::Clock;
 use crate::store::{Lease, Taken};
 
@@ -43,6 +45,26 @@ impl Stored {
 }
 
 impl Item {
+    /// Takes out the handlers of the event, if it has any: one for which nobody is registered any more still owes them
+    /// something.
+    pub(super) fn take_handlers(&mut self) -> Option<Arc<HandlerSet>> {
+        match &self.target {
+            Some(Target(Receiver::Listener(_) | Receiver::Sinks(_) | Receiver::Paused(_))) => None,
+            None if self.stored.is_none() => None,
+            _ => match self.target.take() {
+                Some(Target(Receiver::Handlers(handlers))) => Some(handlers),
+                _ => Some(Arc::default()),
+            },
+        }
+    }
+
+    /// What there is to know of its lease.
+    pub(super) fn leased(&self) -> Self {
+        let Self { delivery, lease, deadline, runs_alone, .. } = self;
+        let (delivery, runs_alone) = (delivery.clone(), *runs_alone);
+        Self { delivery, lease: *lease, deadline: *deadline, target: None, runs_alone, stored: None }
+    }
+
     fn bytes(&self) -> usize {
         self.delivery.payload().as_bytes().len()
     }
@@ -51,7 +73,7 @@ impl Item {
 /// What a worker does next.
 pub(crate) enum Work {
     One(Item),
-    Run(Arc<Destination>, Vec<Item>),
+    Run(Arc<SinkSet>, Vec<Item>),
 }
 
 impl Work {
@@ -241,16 +263,16 @@ impl Queues {
 impl State {
     fn pop(&mut self, limits: &Limits) -> Option<Work> {
         let first = self.pop_one()?;
-        let destination = match &first.target {
-            Some(Target(Receiver::Sink(destination))) => destination.clone(),
+        let set = match &first.target {
+            Some(Target(Receiver::Sinks(set))) => set.clone(),
             _ => return Some(Work::One(first)),
         };
         let mut run = vec![first];
         // A suspect runs alone, and takes nobody along; so does an event that the sink left unanswered.
-        if !run[0].runs_alone && !destination.is_doubtful(run[0].lease.seq) {
-            self.extend_run(&destination, &mut run, limits);
+        if !run[0].runs_alone && !set.is_doubtful(run[0].lease.seq) {
+            self.extend_run(&set, &mut run, limits);
         }
-        Some(Work::Run(destination, run))
+        Some(Work::Run(set, run))
     }
 
     /// Two from the hot queue, then one from the cold; whoever has nothing passes the turn on.
@@ -262,15 +284,15 @@ impl State {
         first.pop_front().or_else(|| second.pop_front())
     }
 
-    /// Adds waiting events that go to the same destination, in order, up to the limits.
-    fn extend_run(&mut self, destination: &Arc<Destination>, run: &mut Vec<Item>, limits: &Limits) {
+    /// Adds waiting events that go the same way, in order, up to the limits.
+    fn extend_run(&mut self, set: &Arc<SinkSet>, run: &mut Vec<Item>, limits: &Limits) {
         let mut bytes = run[0].bytes();
         for queue in [&mut self.hot, &mut self.cold] {
             let mut index = 0;
             while index < queue.len() && run.len() < limits.run_events {
                 let item = &queue[index];
-                let joins = item.target.as_ref().is_some_and(|target| target.goes_to(destination));
-                if !joins || item.runs_alone || destination.is_doubtful(item.lease.seq) {
+                let joins = item.target.as_ref().is_some_and(|target| target.goes_to(set));
+                if !joins || item.runs_alone || set.is_doubtful(item.lease.seq) {
                     index += 1;
                     continue;
                 }

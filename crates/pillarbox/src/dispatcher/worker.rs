@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tracing::{Instrument, Span};
 
+use super::panic::CatchPanicInPlace;
 use super::queues::Work;
 use super::{CatchPanic, Dispatcher, Item, caught, shown};
 use crate::config::{HOLD_FOR, Unroutable};
@@ -13,8 +14,7 @@ use crate::listener::{SharedListener, Verdict};
 use crate::mutant::mutant;
 use crate::registry::{Receiver, Target};
 use crate::retry::{Retry, RetryPolicy, delay_after};
-use crate::runtime::BoxFuture;
-use crate::store::{Lease, Outcome, StoreError};
+use crate::store::{Lease, Outcome, StoreError, paused};
 use crate::trace::{self, CUT_OFF};
 use crate::{Delivery, ListenerError};
 
@@ -68,16 +68,19 @@ impl Dispatcher {
     async fn carry_out(self: &Arc<Self>, work: Work, worker: usize) {
         match work {
             Work::One(item) => {
-                for item in self.with_live_leases(vec![item]).await {
-                    match self.handlers_of(&item) {
-                        Some(handlers) => self.deliver_to_handlers(item, &handlers, worker).await,
-                        None => self.deliver(&item).await,
-                    }
+                let Some(mut item) = self.with_live_lease(item).await else { return };
+                if let Some(Target(Receiver::Paused(route))) = &item.target {
+                    let reason = paused(route);
+                    return self.settle(&item, Outcome::Aside { until: Some(HOLD_FOR), reason }).await;
+                }
+                match item.take_handlers() {
+                    Some(handlers) => self.deliver_to_handlers(item, &handlers, worker).await,
+                    None => self.deliver(&item).await,
                 }
             }
-            Work::Run(destination, items) => {
+            Work::Run(set, items) => {
                 let items = self.with_live_leases(items).await;
-                self.deliver_run(&destination, items).await;
+                self.deliver_run(&set, items).await;
             }
         }
     }
@@ -89,6 +92,19 @@ impl Dispatcher {
     /// A share of the floor, or all of it for a suspect.
     async fn share_floor(&self, alone: bool) -> Floor<'_> {
         if alone { Floor::Alone(self.floor.write().await) } else { Floor::Shared(self.floor.read().await) }
+    }
+
+    /// The item, if its lease lasts for a delivery or could be renewed; otherwise it is given back, unspent.
+    async fn with_live_lease(&self, item: Item) -> Option<Item> {
+        if self.is_live(&item) { Some(item) } else { self.with_live_leases(vec![item]).await.pop() }
+    }
+
+    /// Whether the lease of an item lasts for a delivery, as it is.
+    pub(super) fn is_live(&self, item: &Item) -> bool {
+        match &self.tenure {
+            Some(tenure) => tenure.left() >= self.config.margin && tenure.covers(item.lease.token),
+            None => item.deadline >= self.runtime.clock.now() + self.config.needed_lease(),
+        }
     }
 
     /// Those of `items` whose lease lasts for a delivery, renewed where it would not. The others are given back, unspent.
@@ -168,7 +184,7 @@ impl Dispatcher {
             self.settle(item, Outcome::Done).await;
         }
         let span = item.target.as_ref().map_or_else(Span::none, |_| self.traces.deliver(&item.delivery));
-        let attempt = Box::pin(self.attempt(&item.delivery, item.target.as_ref(), &span));
+        let attempt = self.attempt(&item.delivery, item.target.as_ref(), &span);
         let ending = match self.within_limits(item.lease, attempt).await {
             Ok(Ok(ending)) => ending,
             Ok(Err(fault)) => Ending::Failed(fault),
@@ -195,15 +211,22 @@ impl Dispatcher {
     pub(super) async fn within_limits<T>(
         &self,
         lease: Lease,
-        call: BoxFuture<'_, T>,
+        call: impl Future<Output = T>,
     ) -> Result<Result<T, ListenerError>, CutOff> {
         let limit = self.config.delivery_timeout;
+        let end = self.runtime.clock.now() + limit;
+        let mut call = std::pin::pin!(Some(call));
         tokio::select! {
             biased;
-            answer = CatchPanic(call) => Ok(answer.map_err(|panic| Fault::Panicked(panic).into())),
+            answer = CatchPanicInPlace(call.as_mut()) => {
+                Ok(answer.map_err(|panic| Fault::Panicked(panic).into()))
+            }
             () = self.shutdown.over() => Err(CutOff),
             () = self.tenure_ended(lease) => Err(CutOff),
-            () = self.runtime.clock.sleep(limit) => Ok(Err(Fault::TimedOut(limit).into())),
+            // In an async block, so that who answers at once has needed no timer.
+            () = async { self.runtime.clock.sleep(self.left_until(end)).await } => {
+                Ok(Err(Fault::TimedOut(limit).into()))
+            }
         }
     }
 
@@ -219,7 +242,9 @@ impl Dispatcher {
                 }
             }
             // Events for sinks are delivered in runs, those for handlers in passes.
-            Some(Target(Receiver::Sink(_) | Receiver::Handlers(_))) | None => Ending::Unroutable,
+            Some(Target(Receiver::Sinks(_) | Receiver::Handlers(_) | Receiver::Paused(_))) | None => {
+                Ending::Unroutable
+            }
         }
     }
 

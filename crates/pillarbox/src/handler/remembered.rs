@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::progress::Succeeded;
 use crate::mutant::mutant;
-use crate::store::{Outcome, Settlement};
+use crate::store::Settlement;
 
 /// The most events that are remembered; the oldest is forgotten first.
 const MOST: usize = 10_000;
@@ -57,7 +57,7 @@ impl Remembered {
 
     /// A settlement was recorded. If it says who has succeeded, nobody needs to remember it.
     pub(crate) fn recorded(&self, settlement: &Settlement) {
-        let says_it = settlement.outcome == Outcome::Done || settlement.handlers.is_some();
+        let says_it = settlement.outcome.is_done() || settlement.handlers.is_some();
         if !says_it || self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -84,7 +84,7 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Lease, Token};
+    use crate::store::{Lease, Outcome, Token};
 
     fn settlement(number: i64, outcome: Outcome) -> Settlement {
         let lease = Lease { seq: number, token: Token(1), attempts: 0, starts: 0 };

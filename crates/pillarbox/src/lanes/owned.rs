@@ -1,11 +1,13 @@
 //! One owned partition: its events in flight, its keys, and how far it has been read.
 
 mod answer;
+mod crowd;
 mod horizon;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use self::crowd::Crowd;
 use self::horizon::Horizon;
 use super::flight::{Flight, Flights, Origin, Stage};
 use super::lane::{Gate, Lane};
@@ -44,7 +46,7 @@ pub(super) struct Owned {
     /// Events that may run one by one, in this order.
     suspects: VecDeque<i64>,
     /// A key that has more than memory has for it, until a read has seen the end of what is fresh.
-    crowd: Option<Arc<str>>,
+    crowd: Option<Crowd>,
     /// What a key has too much of is set aside, and not left where it is until there is room again.
     is_relieved: bool,
 }
@@ -139,9 +141,21 @@ impl Owned {
         self.crowd.is_some()
     }
 
-    /// Lets others pass the key that they wait behind: with the next read, what it has too much of is set aside.
-    pub(super) fn relieve(&mut self) {
-        self.is_relieved = self.crowd.take().is_some();
+    /// Whether a look behind the crowd has begun and has not come to its end.
+    pub(super) fn is_looking(&self) -> bool {
+        self.crowd.as_ref().is_some_and(Crowd::is_looking)
+    }
+
+    /// The key that has too many events.
+    #[cfg(test)]
+    pub(super) fn crowd_key(&self) -> Option<&str> {
+        self.crowd.as_ref().map(|crowd| &*crowd.key)
+    }
+
+    /// Whether an event is in flight.
+    #[cfg(test)]
+    pub(super) fn has(&self, seq: i64) -> bool {
+        self.flights.contains(seq)
     }
 
     /// Whether the last read of what is fresh went on from the one before.
@@ -157,7 +171,7 @@ impl Owned {
     /// How many more events a read should bring at most: none before half of a crowd has run.
     pub(super) fn room(&self) -> usize {
         let most = self.rules.limits.of_key;
-        let crowd = self.crowd.as_ref().and_then(|key| self.lanes.get(key));
+        let crowd = self.crowd.as_ref().and_then(|crowd| self.lanes.get(&crowd.key));
         let room =
             crowd.filter(|lane| lane.gate == Gate::Open).map(|lane| most.saturating_sub(lane.waiting.len()));
         room.map_or(usize::MAX, |room| if room < most.div_ceil(2) { 0 } else { room })
@@ -171,10 +185,13 @@ impl Owned {
         }
         let floor = match kind {
             Kind::Fresh { numbers } => self.horizon.begin(self.passed, *numbers),
+            Kind::Behind { numbers } => {
+                self.crowd.as_mut().map_or(self.passed, |crowd| crowd.begin(self.passed, *numbers))
+            }
             Kind::Below | Kind::Due | Kind::Key { .. } | Kind::Parked { .. } => self.floor,
         };
         let is_asked = |seq: i64, flight: &Flight| match kind {
-            Kind::Fresh { .. } => flight.origin == Origin::Fresh && seq > floor,
+            Kind::Fresh { .. } | Kind::Behind { .. } => flight.origin == Origin::Fresh && seq > floor,
             Kind::Below => flight.origin == Origin::Fresh && seq <= floor,
             Kind::Key { key, .. } => flight.key.as_ref() == Some(key),
             Kind::Due | Kind::Parked { .. } => true,
@@ -261,6 +278,11 @@ impl Owned {
             _ => {}
         }
         self.advance(&key, steps);
+    }
+
+    /// Whether an event has ended by being given back.
+    pub(super) fn is_given_back(&self, seq: i64) -> bool {
+        self.flights.get(seq).is_some_and(|flight| matches!(flight.stage, Stage::Ends { released: true }))
     }
 
     /// Lets go of an event whose outcome is recorded, or never will be.
@@ -395,6 +417,14 @@ impl Owned {
 
     /// Notes that a fresh event is in the table and not in flight.
     fn let_go(&mut self, seq: i64) {
+        if let Some(crowd) = &mut self.crowd {
+            crowd.fall(seq - 1);
+        }
+        self.leave(seq);
+    }
+
+    /// Notes that a fresh event is left where it is, for its key has too many.
+    fn leave(&mut self, seq: i64) {
         self.let_go = Some(self.let_go.map_or(seq, |lowest| lowest.min(seq)));
         self.seen = self.seen.min(seq - 1);
         self.passed = self.passed.min(seq - 1);

@@ -22,6 +22,8 @@ pub(crate) struct Read {
 pub(super) enum Kind {
     /// Fresh events, where these numbers were known before.
     Fresh { numbers: Numbers },
+    /// Fresh events behind a crowd, to see whose they are, where these numbers were known before.
+    Behind { numbers: Numbers },
     /// Fresh events that should not be there.
     Below,
     /// Events whose time has come.
@@ -47,7 +49,7 @@ impl Read {
     pub(crate) fn key(&self) -> Option<&str> {
         match &self.kind {
             Kind::Key { key, .. } => Some(key),
-            Kind::Fresh { .. } | Kind::Below | Kind::Due | Kind::Parked { .. } => None,
+            Kind::Fresh { .. } | Kind::Behind { .. } | Kind::Below | Kind::Due | Kind::Parked { .. } => None,
         }
     }
 }

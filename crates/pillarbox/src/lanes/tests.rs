@@ -1,6 +1,7 @@
 //! Each promise of the lanes, one by one.
 
 mod aside;
+mod crowds;
 mod partitions;
 
 use std::time::Duration;
@@ -64,7 +65,7 @@ fn told(steps: Vec<Step>) -> Vec<String> {
         Step::Run { taken, is_suspect: true } => format!("run {} alone", taken.lease.seq),
         Step::Settle(Settlement { lease, outcome, .. }) => {
             let name = match outcome {
-                Outcome::Done => "done",
+                Outcome::Done | Outcome::FellBack { .. } => "done",
                 Outcome::Retry { .. } => "retry",
                 Outcome::Aside { until: None, .. } => "aside",
                 Outcome::Aside { until: Some(_), .. } => "later",
@@ -100,6 +101,18 @@ impl Rig {
     fn fetch(&mut self, events: Vec<Fetched>) -> Vec<String> {
         let read = self.0.fresh(&[PARTITION], closed(i64::MAX)).unwrap();
         told(self.0.answer(read, events))
+    }
+
+    /// Looks behind a crowd, which tells nobody to do anything, and says whether it is there still.
+    fn look(&mut self, numbers: Numbers, events: Vec<Fetched>) -> bool {
+        let read = self.0.behind(PARTITION, numbers).unwrap();
+        assert_eq!(told(self.0.answer(read, events)), [""; 0]);
+        self.0.is_crowded(PARTITION)
+    }
+
+    /// Looks behind a crowd, and finds others.
+    fn relieve(&mut self) {
+        assert!(!self.look(closed(0), vec![fetched(OURS, 1_000, None)]));
     }
 
     fn due(&mut self, events: Vec<Fetched>) -> Vec<String> {
@@ -320,10 +333,12 @@ fn hot_key_is_read_on_as_it_runs() {
 fn slow_key_leaves_room_for_others() {
     let limits = Limits { events: 10, unrecorded: 0, of_key: 2 };
     let mut rig = Rig::with(Order::Release, limits, holding(), &[]);
-    let of_slow = |seqs: std::ops::RangeInclusive<i64>| seqs.map(|seq| of(seq, "order-17")).collect();
+    let of_slow =
+        |seqs: std::ops::RangeInclusive<i64>| -> Vec<_> { seqs.map(|seq| of(seq, "order-17")).collect() };
     assert_eq!(rig.fetch(of_slow(1..=5)), ["run 1"]);
 
-    rig.0.relieve(PARTITION);
+    let found = of_slow(4..=5).into_iter().chain([of(6, "order-18")]);
+    assert!(!rig.look(closed(0), found.collect()));
     assert_eq!(rig.fetch(of_slow(4..=5)), ["aside 4", "aside 5"]);
 
     rig.record([4, 5]);

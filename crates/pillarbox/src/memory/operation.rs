@@ -10,8 +10,8 @@ use crate::Timestamp;
 use crate::mutant::mutant;
 use crate::runtime::BoxFuture;
 use crate::store::{
-    Administration, Census, Mode, Page, Progress, Purge, Purged, REPLAYED, Revision, Selection, Stats,
-    Status, StoreError, StoredEvent,
+    Administration, Census, Mode, Outline, Page, PausedRoute, Progress, Purge, Purged, REPLAYED, Revision,
+    Selection, Stats, Status, StoreError, StoredEvent,
 };
 
 impl Administration for MemoryStore {
@@ -80,6 +80,37 @@ impl Administration for MemoryStore {
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(async move { Ok(self.database.table().purge(purge, self.database.now())) })
+    }
+
+    fn paused_routes(&self) -> BoxFuture<'_, Result<Vec<PausedRoute>, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().paused_routes()) })
+    }
+
+    fn pause_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().pause_route(route, self.database.now())) })
+    }
+
+    fn resume_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().paused.remove(route).is_some()) })
+    }
+
+    fn recall<'a>(&'a self, reason: &'a str, limit: usize) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(async move { Ok(self.database.table().recall(reason, limit, self.database.now())) })
+    }
+
+    fn outlines(&self, page: Page) -> BoxFuture<'_, Result<Vec<Outline>, StoreError>> {
+        Box::pin(async move {
+            let table = self.database.table();
+            let rows = table.rows.range((Bound::Excluded(page.after), Bound::Unbounded));
+            Ok(rows.take(page.limit).map(|(_, row)| row.outline()).collect())
+        })
+    }
+
+    fn outlines_of<'a>(&'a self, numbers: &'a [i64]) -> BoxFuture<'a, Result<Vec<Outline>, StoreError>> {
+        Box::pin(async move {
+            let (table, numbers) = (self.database.table(), BTreeSet::from_iter(numbers));
+            Ok(numbers.into_iter().filter_map(|seq| table.row(*seq)).map(Row::outline).collect())
+        })
     }
 }
 

@@ -27,7 +27,7 @@ impl MemoryStore {
         self.database.replace(|_| replica.0);
     }
 
-    /// As [`fail_over`](Self::fail_over), but members, leases and the mode stay: an operator restored the events
+    /// As [`fail_over`](Self::fail_over), but members, leases, the mode and paused routes stay: an operator restored the events
     /// alone.
     pub fn restore_events(&self, replica: Replica) {
         self.database.replace(|table| {
@@ -36,6 +36,7 @@ impl MemoryStore {
                 restored.switch_to(table.mode());
             }
             restored.membership = table.membership.clone();
+            restored.paused = table.paused.clone();
             restored
         });
     }

@@ -47,8 +47,8 @@ impl Table {
 
     fn apply(&mut self, settlement: &Settlement, done: DoneRows, now: Timestamp) -> bool {
         let Settlement { event_id, lease, outcome, .. } = settlement;
-        let is_counted =
-            outcome.spends() && self.row(lease.seq).is_some_and(|row| row.attempts != lease.attempts);
+        let must_count = outcome.spends() && !outcome.is_done();
+        let is_counted = must_count && self.row(lease.seq).is_some_and(|row| row.attempts != lease.attempts);
         let is_stale_dead = mutant!(StaleDeadAfterTakeOver)
             && matches!(outcome, Outcome::Dead { .. } | Outcome::Parked { .. })
             && self.row(lease.seq).is_some_and(|row| row.status.is_pending());
@@ -56,7 +56,7 @@ impl Table {
         if !self.holds(lease, event_id) && !is_stale_dead || is_counted || is_revised {
             return false;
         }
-        if *outcome == Outcome::Done && done == DoneRows::Delete {
+        if outcome.is_done() && done == DoneRows::Delete {
             self.remove(lease.seq);
         } else {
             self.change(lease.seq, |row| row.settle(settlement, now));
@@ -78,22 +78,22 @@ impl Row {
 
     fn settle(&mut self, Settlement { lease, outcome, handlers, .. }: &Settlement, now: Timestamp) {
         self.lock = None;
-        if *outcome == Outcome::Done {
+        if outcome.is_done() {
             self.handlers = None;
         } else if handlers.is_some() {
             self.handlers.clone_from(handlers);
         }
-        if outcome.spends() {
+        if outcome.spends() && self.attempts == lease.attempts {
             self.attempts = lease.attempts + 1;
         }
-        if *outcome != Outcome::Done {
+        if !outcome.is_done() {
             self.starts = lease.starts;
         }
         match outcome {
-            Outcome::Done => {
-                self.status = Status::Done;
-                self.done_at = Some(now);
-                self.reason = None;
+            Outcome::Done => self.end(now),
+            Outcome::FellBack { error } => {
+                self.end(now);
+                self.note_error(error);
             }
             Outcome::Retry { after, error, .. } => {
                 self.status = Status::Retry;
@@ -116,6 +116,12 @@ impl Row {
             Outcome::Released if lease.token.partition().is_some() => {}
             Outcome::Released => self.available_at = self.due_at,
         }
+    }
+
+    fn end(&mut self, now: Timestamp) {
+        self.status = Status::Done;
+        self.done_at = Some(now);
+        self.reason = None;
     }
 
     /// Keeps why a delivery failed; an empty reason leaves the one before.

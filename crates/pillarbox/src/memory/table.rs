@@ -25,6 +25,8 @@ pub(super) struct Table {
     pub(super) membership: Membership,
     /// The dead event that each parked key is parked for, by partition and key.
     pub(super) parked: BTreeMap<(u8, String), i64>,
+    /// Since when each route is paused that is.
+    pub(super) paused: BTreeMap<String, Timestamp>,
 }
 
 impl Table {

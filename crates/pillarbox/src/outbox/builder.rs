@@ -8,6 +8,7 @@ use super::parts::{Parts, Topology};
 use super::{Outbox, Store};
 use crate::config::{Config, ConfigError, DeadHead, Plan, Unroutable};
 use crate::context::{ContextProvider, Providers};
+use crate::destination::Destinations;
 use crate::dispatcher::InFlight;
 use crate::handler::{Handlers, HandlersError};
 use crate::interceptor::{Interceptor, SharedInterceptor};
@@ -16,6 +17,7 @@ use crate::partitions::{Mailbox, Tenure};
 use crate::poller::PollerHandler;
 use crate::registry::{AlreadyRegistered, Listeners, Registry, Target};
 use crate::retry::{Kinds, Retry, RetryError, RetryPolicy};
+use crate::routing::Routing;
 use crate::runtime::{BoxFuture, Runtime};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
@@ -29,7 +31,7 @@ use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink
 ///
 /// | option | default | |
 /// |---|---|---|
-/// | [`on`](Self::on), [`on_aggregate`](Self::on_aggregate), [`handlers`](Self::handlers), [`registry`](Self::registry) | – | who gets which events |
+/// | [`on`](Self::on), [`on_aggregate`](Self::on_aggregate), [`handlers`](Self::handlers), [`routing`](Self::routing), [`registry`](Self::registry) | – | who gets which events |
 /// | [`workers`](Self::workers) | 4 | listeners that run at once |
 /// | [`hot_queue`](Self::hot_queue), [`cold_queue`](Self::cold_queue) | 1,000 each | events that wait in memory |
 /// | [`retry`](Self::retry) | 10 attempts, 200 ms … 60 s | what follows a failure |
@@ -61,6 +63,7 @@ pub struct OutboxBuilder<S: Store> {
     own_handler: Option<Arc<dyn PollerHandler>>,
     listeners: Listeners,
     registry: Option<Arc<dyn Registry>>,
+    destinations: Option<Destinations>,
     /// The options that gave a registry.
     routed_by: Vec<&'static str>,
     bad_handlers: Option<HandlersError>,
@@ -91,6 +94,7 @@ impl<S: Store> OutboxBuilder<S> {
             own_handler: None,
             listeners: Listeners::new(),
             registry: None,
+            destinations: None,
             routed_by: Vec::new(),
             bad_handlers: None,
             twice: None,
@@ -154,6 +158,15 @@ impl<S: Store> OutboxBuilder<S> {
             Ok(registry) => self.registry = Some(Arc::new(registry)),
             Err(error) => self.bad_handlers = Some(error),
         }
+        self
+    }
+
+    /// Sends events to named sinks by rules, in place of `on` and `route`; a clone of the routing changes them while the
+    /// outbox runs.
+    pub fn routing(mut self, routing: &Routing) -> Self {
+        self.routed_by.push("routing");
+        self.destinations = Some(routing.destinations());
+        self.registry = Some(Arc::new(routing.clone()));
         self
     }
 
@@ -346,6 +359,14 @@ impl<S: Store> OutboxBuilder<S> {
         self.set("in_flight_ttl", |config| config.in_flight_ttl = Some(ttl))
     }
 
+    /// How long a sink that is down is left alone at first, and at the longest: twice as long each time that it is still
+    /// down; default 200 ms and 30 s, each times 0.5 to 1.5 at random. Then it is tried with one event, and with more
+    /// and more as these are acknowledged. No attempt is spent by that.
+    pub fn sink_pauses(self, first: Duration, longest: Duration) -> Self {
+        self.set("sink_pause", |config| config.sink_pause = first)
+            .set("longest_sink_pause", |config| config.longest_sink_pause = longest)
+    }
+
     /// Delete events when they are done; by default they are kept.
     pub fn delete_done(self) -> Self {
         self.set("delete_done", |config| config.done = DoneRows::Delete)
@@ -449,7 +470,7 @@ impl<S: Store> OutboxBuilder<S> {
                 "with `poller_handler` no listener is called; leave one of the two out"
             }
             Topology::Full | Topology::PollerOnly | Topology::Disabled if given.len() > 1 => {
-                "one `handlers` or one `registry` takes the place of `on` and `route`; leave the others out"
+                "one `handlers`, `routing` or `registry` takes the place of `on` and `route`; leave the others out"
             }
             Topology::Full | Topology::PollerOnly | Topology::Disabled => return Ok(()),
         };
@@ -488,6 +509,10 @@ impl<S: Store> OutboxBuilder<S> {
         let incarnation = runtime.random.next_u64();
         let name = self.config.name.clone().unwrap_or_else(|| format!("{}-{incarnation:016x}", host()));
         let store = Arc::new(self.store);
+        let destinations = match (&self.registry, self.destinations) {
+            (Some(_), given) => given.unwrap_or_default(),
+            (None, _) => self.listeners.destinations(),
+        };
         let routes = self.registry.unwrap_or_else(|| Arc::new(self.listeners));
         let registry = match self.observer {
             Some(observe) => observe(routes),
@@ -509,6 +534,7 @@ impl<S: Store> OutboxBuilder<S> {
             shutdown: Arc::new(Shutdown::new()),
             wake: Arc::default(),
             registry,
+            destinations,
             retry,
             interceptors: self.interceptors,
             config: self.config,

@@ -12,6 +12,7 @@ use super::{Outbox, Shared, Store};
 use crate::announcer::Announcer;
 use crate::config::Config;
 use crate::context::Providers;
+use crate::destination::Destinations;
 use crate::dispatcher::{Dispatcher, InFlight, Queues};
 use crate::handler::Remembered;
 use crate::hot::HotPath;
@@ -51,6 +52,7 @@ pub(super) struct Parts<S: Store> {
     pub(super) config: Config,
     pub(super) owner: Owner,
     pub(super) registry: Arc<dyn Registry>,
+    pub(super) destinations: Destinations,
     pub(super) retry: Arc<dyn RetryPolicy>,
     pub(super) interceptors: Vec<SharedInterceptor>,
     pub(super) traces: Traces,
@@ -156,6 +158,7 @@ impl<S: Store> Parts<S> {
             most: self.config.most_settled(),
             namesake,
             reader: self.mailbox.as_ref().map(|(mailbox, _)| mailbox.clone()),
+            tenure: self.tenure.clone(),
         };
         settler.start(self.config.outcomes())
     }
@@ -182,6 +185,7 @@ impl<S: Store> Parts<S> {
             shutdown: self.shutdown.clone(),
             tenure: self.tenure.clone(),
             busy_since: (0..self.config.workers).map(|_| Default::default()).collect(),
+            destinations: self.destinations.clone(),
             floor: RwLock::new(()),
             suspects: AtomicUsize::new(0),
         })

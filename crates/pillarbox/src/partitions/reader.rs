@@ -1,6 +1,7 @@
 //! The reader: what the poller is for claims, for owned partitions.
 
 mod hand_on;
+mod looks;
 mod polls;
 mod reads;
 mod wanted;
@@ -162,6 +163,8 @@ impl Reader {
             }
             Message::Recorded { lease, is_applied } => {
                 self.note_end(lease);
+                // What was given back is fresh again, and nobody else will tell of it.
+                self.wanted.hinted.extend(self.lanes.given_back(lease));
                 let steps = self.lanes.recorded(lease, is_applied);
                 self.follow(steps).await;
             }
@@ -278,10 +281,11 @@ impl Reader {
         }
     }
 
-    /// Says that everything was looked at, to those who wait for it.
+    /// Says that everything was looked at for which there is room, to those who wait for it.
     fn answer_polls(&mut self) {
-        let is_full = self.lanes.room() < self.parts.config.worthwhile_room();
-        self.polls.answer(&self.owned, is_full);
+        let (owned, lanes) = (&self.owned, &self.lanes);
+        let is_full = lanes.room() < self.parts.config.worthwhile_room() || self.barred_for().is_some();
+        self.polls.answer(|partition| !is_full && owned.contains(&partition) && lanes.has_room(partition));
     }
 
     /// How long there is nothing to do if nobody says anything.
@@ -291,8 +295,18 @@ impl Reader {
             return self.parts.config.poll_every;
         }
         let now = self.parts.runtime.clock.now();
-        let earliest = if self.may_read() { now } else { now + PAUSE };
-        self.wanted.next_time().max(earliest) - now
+        match self.barred_for() {
+            _ if !self.may_read() => self.wanted.next_time(now).max(now + PAUSE) - now,
+            // What was given back waits for this and for nothing else.
+            Some(wait) => wait,
+            None => self.wanted.next_time(now).max(now) - now,
+        }
+    }
+
+    /// How long nothing is read because every destination is down; what is read could only be given back.
+    fn barred_for(&self) -> Option<Duration> {
+        let admitted = self.parts.dispatcher.admitted();
+        (admitted.events == 0).then_some(admitted.wait)
     }
 
     /// Whether the partitions are held for long enough that something can be delivered.

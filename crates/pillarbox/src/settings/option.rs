@@ -118,6 +118,16 @@ pub(crate) const OPTIONS: &[Opt] = &[
         shown = |draft| shown_size(draft.config.run_bytes),
     ),
     option!(
+        "sink_pause",
+        config.sink_pause,
+        "How long a sink that is down is left alone at first; twice as long each further time.",
+    ),
+    option!(
+        "longest_sink_pause",
+        config.longest_sink_pause,
+        "How long a sink that is down is left alone at most."
+    ),
+    option!(
         "in_flight_ttl",
         config.in_flight_ttl,
         "Forget that an event is queued or running here after this time; never if not given.",
@@ -289,6 +299,12 @@ pub(crate) const OPTIONS: &[Opt] = &[
         is_secret = true,
     ),
     option!(
+        "store.url_file",
+        store.url_file,
+        "A file that has the URL in it, so that its password need not stand here. Instead of url.",
+        example = "\"/run/secrets/orders-db\"",
+    ),
+    option!(
         "store.schema",
         store.schema,
         "The schema of the outbox tables.",
@@ -381,12 +397,13 @@ mod tests {
         let config = fields!(Config, draft.config,
             enabled discard_when_disabled topology publish_after_save store_events name workers hot_queue cold_queue
             delivery_timeout margin drain_timeout batch_size max_batch poll_every skip_recent lease_for max_starts
-            unroutable done keep_done_for run_events run_bytes in_flight_ttl mode is_ordered stop_on_first_failure
+            unroutable done keep_done_for run_events run_bytes in_flight_ttl sink_pause
+            longest_sink_pause mode is_ordered stop_on_first_failure
             dead_head heartbeat_every silent_after rebalance_every);
         let retry = fields!(RetryConfig, draft.retry,
             kind initial max multiplier jitter spread max_attempts max_retries only never);
         let store = fields!(StoreSettings, draft.store,
-            url schema prefix migrate max_connections create_if_missing wake_up lock_timeout);
+            url url_file schema prefix migrate max_connections create_if_missing wake_up lock_timeout);
         [config, retry, store].concat()
     }
 

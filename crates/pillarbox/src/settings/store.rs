@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct StoreSettings {
     /// Where the database is. It may have a password in it, and is shown nowhere.
     pub url: Option<String>,
+    /// A file that has that in it, in place of it; [`url`](Self::url) is `None` then.
+    pub url_file: Option<String>,
     /// The schema of the outbox tables.
     pub schema: Option<String>,
     /// What stands before the names of all tables.
@@ -31,6 +33,7 @@ impl fmt::Debug for StoreSettings {
     /// Leaves out the URL, which may have a password in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreSettings")
+            .field("url_file", &self.url_file)
             .field("schema", &self.schema)
             .field("prefix", &self.prefix)
             .field("migrate", &self.migrate)

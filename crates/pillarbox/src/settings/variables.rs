@@ -7,7 +7,7 @@ use super::value::Raw;
 use super::{Origin, Settings, SettingsError, hint_for, nearest_option};
 
 /// Variables with our prefix that are for other programs of this project.
-const OTHERS: [&str; 3] = ["DB", "SEED", "SEEDS"];
+const OTHERS: [&str; 5] = ["CONFIG", "DB", "RELAY", "SEED", "SEEDS"];
 
 /// What the names of such variables begin with.
 const OTHERS_BEGIN: [&str; 2] = ["TEST_", "SERVICES_"];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Census, Progress, Revision, StoreError};
+use super::{Census, Outline, PausedRoute, Progress, Revision, StoreError};
 use crate::runtime::BoxFuture;
 use crate::{Event, Timestamp};
 
@@ -173,6 +173,12 @@ pub struct Purged {
 ///   that is leased by a take is left alone; one whose lease has ended belongs to nobody afterwards, so that who overslept
 ///   records nothing. A pending event becomes available when it is due, unless it waits for nothing but its key; a dead one
 ///   stays dead, unless it is to be replayed.
+/// - A route is paused for everybody who reads it from the same tables, until somebody resumes it. Of several who pause or
+///   resume it at once, one is told that something changed. Any text of up to 64 characters is kept byte for byte.
+/// - [`recall`](Administration::recall) touches pending events only that were set aside with exactly that reason until some
+///   time; not one that is leased, nor one that waits for nothing but its key. They can be taken when they are due, and
+///   have no reason any more.
+/// - An [`Outline`] is told of rows that cannot be read, too.
 /// - Nothing here costs a scan of done rows.
 pub trait Administration: Send + Sync + 'static {
     /// Counts.
@@ -222,4 +228,25 @@ pub trait Administration: Send + Sync + 'static {
 
     /// Deletes old events, one bounded step at a time.
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>>;
+
+    /// The routes that are paused, in the order of their names.
+    fn paused_routes(&self) -> BoxFuture<'_, Result<Vec<PausedRoute>, StoreError>>;
+
+    /// Pauses a route, and returns whether it was not paused before. Relays see it when they next look.
+    fn pause_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Ends the pause of a route, and returns whether it was paused. For its events see [`PausedRoute::recall`].
+    fn resume_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Lets events be taken that were set aside with this reason, at most `limit`, and returns how many; none if there is
+    /// no such event. For [`PausedRoute::recall`].
+    ///
+    /// Reads what was set aside by its index until there are enough.
+    fn recall<'a>(&'a self, reason: &'a str, limit: usize) -> BoxFuture<'a, Result<u64, StoreError>>;
+
+    /// Events of any status without what they carry, in the order of their numbers.
+    fn outlines(&self, page: Page) -> BoxFuture<'_, Result<Vec<Outline>, StoreError>>;
+
+    /// The same for these numbers, as far as there are such events, in the order of their numbers.
+    fn outlines_of<'a>(&'a self, numbers: &'a [i64]) -> BoxFuture<'a, Result<Vec<Outline>, StoreError>>;
 }

@@ -309,5 +309,7 @@ mod tests {
 
         assert!(wrong.to_string().contains("1 to 64 letters"), "{wrong}");
         assert!(HandlerChange::drop("").is_err());
+        let word = HandlerChange::drop("dead").unwrap_err();
+        assert!(word.to_string().contains("choose another"), "{word}");
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attempt::{Answer, Call, Log};
+use crate::destination::{Destination, Leg, SinkSet};
 use crate::dispatcher::{CatchPanic, shown};
 use crate::handler::fallback::AnyFallback;
 use crate::handler::{Entry, Failure, HandlerSet, SharedFallback};
 use crate::listener::SharedListener;
-use crate::registry::{Destination, Receiver};
+use crate::registry::Receiver;
 use crate::runtime::BoxFuture;
 use crate::{Delivery, Event, Listener, ListenerError, Registry, Run, Sink, SinkError, Target};
 
@@ -16,7 +17,7 @@ pub(super) struct Observed {
     routes: Arc<dyn Registry>,
     log: Arc<Log>,
     /// Sinks and sets of handlers have an identity, and each gets one observer: as it is, and observed.
-    sinks: Mutex<Vec<(Arc<Destination>, Target)>>,
+    sinks: Mutex<Vec<(Arc<SinkSet>, Target)>>,
     handlers: Mutex<Vec<(Arc<HandlerSet>, Target)>>,
 }
 
@@ -40,6 +41,15 @@ impl Observed {
         let handlers = set.handlers.iter().map(observed).collect();
         Target(Receiver::Handlers(Arc::new(HandlerSet { handlers, fallback })))
     }
+
+    fn sinks(&self, set: &SinkSet) -> Target {
+        let observed = |leg: &Leg| {
+            let sink = ObservedSink { sink: leg.destination.clone(), log: self.log.clone() };
+            Leg { destination: Arc::new(Destination::new(Box::new(sink))), ..leg.clone() }
+        };
+        let legs = set.legs.iter().map(observed).collect();
+        Target(Receiver::Sinks(Arc::new(SinkSet { legs, is_tracked: set.is_tracked })))
+    }
 }
 
 impl Registry for Observed {
@@ -47,9 +57,8 @@ impl Registry for Observed {
         Some(match self.routes.route(event)?.0 {
             Receiver::Listener(listener) => Target::listener(self.listener(listener)),
             Receiver::Handlers(set) => once(&self.handlers, &set, || self.handlers(&set)),
-            Receiver::Sink(sink) => once(&self.sinks, &sink, || {
-                Target::sink(ObservedSink { sink: sink.clone(), log: self.log.clone() })
-            }),
+            Receiver::Sinks(set) => once(&self.sinks, &set, || self.sinks(&set)),
+            paused @ Receiver::Paused(_) => Target(paused),
         })
     }
 }
@@ -128,16 +137,16 @@ impl Sink for ObservedSink {
                 }
                 run.answer(place, answer);
             };
-            let (own, mut answers) = Run::new(run.deliveries().to_vec());
+            let (own, mut answers) = run.again();
             let mut publish = CatchPanic(Box::pin(async { self.sink.sink.publish(&own).await }));
             let ended = loop {
                 tokio::select! {
                     biased;
-                    Some(answer) = answers.recv() => pass_on(answer),
+                    Some(answer) = answers.next() => pass_on(answer),
                     ended = &mut publish => break ended,
                 }
             };
-            while let Ok(answer) = answers.try_recv() {
+            while let Some(answer) = answers.waiting() {
                 pass_on(answer);
             }
             if let Err(panic) = ended {

@@ -107,7 +107,8 @@ async fn contradicting_retry_policy_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn routes_that_nobody_follows_are_refused() {
     let remedy = "leave one of the two out";
-    let others = "one `handlers` or one `registry` takes the place of `on` and `route`; leave the others out";
+    let others =
+        "one `handlers`, `routing` or `registry` takes the place of `on` and `route`; leave the others out";
     let on = |outbox: OutboxBuilder<MemoryStore>| outbox.on_sink(GLOBAL, "OrderPlaced", MemorySink::new());
     refused(
         |outbox| on(outbox).writer_only(),

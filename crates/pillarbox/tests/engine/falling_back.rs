@@ -39,6 +39,25 @@ async fn fallback_runs_when_retries_are_exhausted() {
     assert_eq!(stage.status("order-1").await, Status::Done);
 }
 
+/// L3, L4: the pass that ends with a fallback is one in which a handler failed, though the event is done.
+#[tokio::test(start_paused = true)]
+async fn pass_that_falls_back_counts_as_failed() {
+    let (stage, notes) = (Stage::set(), Notes::<String>::new());
+    let handlers = Handlers::new()
+        .handler("billing", noting(&notes, 9))
+        .fallback(|_: OrderPlaced, _| std::future::ready(Ok::<(), ListenerError>(())));
+    let outbox = stage.outbox().handlers(handlers).retry(each_second()).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(HOUR).await;
+
+    let row = stage.row("order-1").await;
+    assert_eq!((row.status, row.attempts), (Ok(Status::Done), 3));
+    assert_eq!(row.last_error.as_deref(), Some("handler `billing`: 503"));
+    let counts = outbox.counts();
+    assert_eq!((counts.failed, counts.done, counts.dead), (3, 1, 0));
+}
+
 /// L4: it runs at once for an error that no retry can cure; if it fails itself, the event is dead.
 #[tokio::test(start_paused = true)]
 async fn failed_fallback_leaves_the_event_dead() {

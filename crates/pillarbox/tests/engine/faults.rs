@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Administration, Batch, Birth, Census, CommitError, DoneRows, EventStore, Found, InsertError, Lease,
-    Owner, Page, Progress, Purge, Purged, Revision, Selection, Settlement, Stats, StoreError, StoredEvent,
-    Take, Token, TxStore, WakeUp,
+    Outline, Owner, Page, PausedRoute, Progress, Purge, Purged, Revision, Selection, Settlement, Stats,
+    StoreError, StoredEvent, Take, Token, TxStore, WakeUp,
 };
 use pillarbox::{
     BoxFuture, Clock, Event, MemoryConnection, MemoryStore, MemoryTransaction, PartitionSet, SystemClock,
@@ -334,5 +334,29 @@ impl Administration for FaultyStore {
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         self.store.purge(purge)
+    }
+
+    fn paused_routes(&self) -> BoxFuture<'_, Result<Vec<PausedRoute>, StoreError>> {
+        self.store.paused_routes()
+    }
+
+    fn pause_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.store.pause_route(route)
+    }
+
+    fn resume_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        self.store.resume_route(route)
+    }
+
+    fn recall<'a>(&'a self, reason: &'a str, limit: usize) -> BoxFuture<'a, Result<u64, StoreError>> {
+        self.store.recall(reason, limit)
+    }
+
+    fn outlines(&self, page: Page) -> BoxFuture<'_, Result<Vec<Outline>, StoreError>> {
+        self.store.outlines(page)
+    }
+
+    fn outlines_of<'a>(&'a self, numbers: &'a [i64]) -> BoxFuture<'a, Result<Vec<Outline>, StoreError>> {
+        self.store.outlines_of(numbers)
     }
 }

@@ -486,6 +486,10 @@ async fn handlers_that_make_no_sense_are_refused() {
         let bad = HandlersError::BadId { id: id.into() }.to_string();
         assert_eq!(error(Handlers::new().on(id, nothing)), bad);
     }
+    for id in ["owed", "dead", "failures", "after_us", "unknown"] {
+        let reserved = HandlersError::ReservedId { id: id.into() }.to_string();
+        assert_eq!(error(Handlers::new().on(id, nothing)), reserved);
+    }
     assert_eq!(
         error(Handlers::new().fallback(last_word).fallback(last_word)),
         "two fallbacks are for `OrderPlaced` of `Order`; one serves all its handlers"

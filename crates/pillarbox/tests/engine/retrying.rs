@@ -130,6 +130,27 @@ async fn listener_asks_for_its_own_delay() {
     assert_eq!(outbox.counts().failed, 1);
 }
 
+/// D13: an event that waits for ever holds up its key, and nobody else.
+#[tokio::test(start_paused = true)]
+async fn endless_delay_holds_up_nobody_else() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let listener = seen.answering(|delivery| match delivery.id() {
+        "order-1" => Err(ListenerError::not_now(Duration::MAX, "never")),
+        _ => Ok(()),
+    });
+    let outbox = stage.outbox().ordered().on("OrderPlaced", listener).start().unwrap();
+    // At the clock's very first moment nothing can overflow.
+    stage.pass(SECOND).await;
+
+    for id in ["order-1", "order-2"] {
+        write(&outbox, placed(id)).await;
+        stage.pass(60 * SECOND).await;
+    }
+
+    let statuses = [stage.status("order-1").await, stage.status("order-2").await];
+    assert_eq!(statuses, [Status::Retry, Status::Done]);
+}
+
 /// D13, T2: delays of its own do not save an event from its last attempt.
 #[tokio::test(start_paused = true)]
 async fn own_delay_that_spends_ends_with_the_attempts() {

@@ -74,6 +74,20 @@ const CASES: &[Case] = &[
     case("max_starts", Some("5"), "8", "16", Some(("9", |b| b.max_starts(9)))),
     case("run_events", Some("500"), "8", "16", Some(("9", |b| b.run_limits(9, 9)))),
     case("run_bytes", Some("\"4MiB\""), "\"1MiB\"", "\"64KiB\"", Some(("9", |b| b.run_limits(9, 9)))),
+    case(
+        "sink_pause",
+        Some("\"200ms\""),
+        "\"1s\"",
+        "\"2s\"",
+        Some(("\"9s\"", |b| b.sink_pauses(SECONDS_9, SECONDS_9))),
+    ),
+    case(
+        "longest_sink_pause",
+        Some("\"30s\""),
+        "\"1m\"",
+        "\"2m\"",
+        Some(("\"9s\"", |b| b.sink_pauses(SECONDS_9, SECONDS_9))),
+    ),
     case("in_flight_ttl", None, "\"1m\"", "\"2m\"", Some(("\"9s\"", |b| b.in_flight_ttl(SECONDS_9)))),
     case(
         "unroutable",
@@ -145,6 +159,7 @@ const CASES: &[Case] = &[
     case("retry.only", Some("[]"), "[\"io\"]", "[\"timeout\", \"io\"]", None),
     case("retry.never", Some("[]"), "[\"io\"]", "[\"panic\"]", None),
     case("store.url", None, "\"sqlite:orders.db\"", "\"sqlite:other.db\"", None),
+    case("store.url_file", None, "\"/run/secrets/db\"", "\"/etc/db\"", None),
     case("store.schema", None, "\"shop\"", "\"other\"", None),
     case("store.prefix", None, "\"shop_\"", "\"other_\"", None),
     case("store.migrate", Some("false"), "true", "false", None),

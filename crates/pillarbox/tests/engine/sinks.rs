@@ -88,6 +88,28 @@ async fn rejected_event_ends_dead_alone() {
     assert_eq!((sink.published().len(), outbox.counts().done), (2, 2));
 }
 
+/// D3, D8: an event that the sink left for a later run is given back: it costs no attempt, and the destination no pause.
+#[tokio::test(start_paused = true)]
+async fn event_that_was_not_sent_comes_again_at_once() {
+    let stage = Stage::set();
+    let sink = Answering(|run: &Run| {
+        let has_failed = run.deliveries()[0].id() == "order-1";
+        run.answer(0, if has_failed { Err(SinkError::rejected("422")) } else { Ok(()) });
+        let answer = if has_failed { Err(SinkError::not_sent("order-1 failed")) } else { Ok(()) };
+        run.answer_rest(&answer);
+    });
+    stage.pending(&["order-1", "order-2"]).await;
+
+    let outbox = stage.outbox().on_sink(GLOBAL, "OrderPlaced", sink).workers(1).start().unwrap();
+    stage.quiet().await;
+    outbox.poll().await.unwrap();
+    stage.quiet().await;
+
+    let row = stage.row("order-2").await;
+    assert_eq!((row.status, row.attempts, row.last_error), (Ok(Status::Done), 0, None));
+    assert_eq!(stage.row("order-1").await.attempts, 1);
+}
+
 /// D3: a destination that is down costs no attempt, however long it is.
 #[tokio::test(start_paused = true)]
 async fn outage_of_a_destination_spends_nothing() {

@@ -3,8 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pillarbox::store::TxStore;
 use pillarbox::testing::{Answer, TestOutbox};
-use pillarbox::{Delivery, Event, ListenerError, Retry, Runtime, Timestamp};
+use pillarbox::{Delivery, Event, ListenerError, MemoryStore, Retry, Runtime, Timestamp};
 
 use crate::shop::{
     Notes, SECOND, failing, mailing, mailing_outbox, panic_in, place_order, placed, plain, write,
@@ -49,6 +50,39 @@ async fn everything_on_the_way_happens_at_its_time() {
     let expected: Vec<_> = [0, 7, 14, 21].into_iter().flat_map(|at| [at * SECOND; 20]).collect();
     assert_eq!(times.all(), expected);
     outbox.assert_all_delivered();
+}
+
+/// On the way, too, it is looked for what is due: nobody tells of an event that another program writes.
+#[tokio::test]
+async fn event_of_another_writer_is_delivered_when_it_was_written() {
+    let (times, outbox) = (Notes::<(String, Duration)>::new(), Arc::<OnceLock<TestOutbox>>::default());
+    let (noted, shared) = (times.clone(), outbox.clone());
+    let listener = move |delivery: Delivery| {
+        let (noted, shared) = (noted.clone(), shared.clone());
+        async move {
+            let outbox = shared.get().unwrap();
+            noted.note((delivery.id().to_owned(), outbox.runtime().clock.now()));
+            if delivery.id() == "order-17" {
+                write_by_another(outbox.store(), plain("order-18")).await;
+            }
+            Ok::<(), ListenerError>(())
+        }
+    };
+    outbox.set(TestOutbox::start(|outbox| outbox.on("OrderPlaced", listener))).unwrap();
+    let outbox = outbox.get().unwrap();
+    let delayed = Event::builder("OrderPlaced").id("order-17").json_text("{}").deliver_after(7 * SECOND);
+    write(outbox, delayed).await;
+
+    outbox.advance(HOUR).await;
+
+    assert_eq!(times.all(), [("order-17".to_owned(), 7 * SECOND), ("order-18".to_owned(), 7 * SECOND)]);
+}
+
+/// Writes as a program would that has no outbox of ours.
+async fn write_by_another(store: &MemoryStore, event: Event) {
+    let mut tx = store.begin().await.unwrap();
+    store.insert(MemoryStore::connection_mut(&mut tx), &[event], None).await.unwrap();
+    MemoryStore::commit(tx).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The databases that this build knows: the one place that looks at features.
 
-use pillarbox::store::StoreError;
+use pillarbox::store::{Diagnosis, StoreError};
 use pillarbox_sql::Names;
 
 use crate::options::check_schema;
@@ -11,11 +11,11 @@ use crate::{AnyOptions, Kind};
 compile_error!("`pillarbox-any` needs at least one of its features `sqlite`, `postgres` and `mysql`");
 
 #[cfg(feature = "mysql")]
-use pillarbox_mysql::{MySqlStore, MySqlTx};
+use pillarbox_mysql::{MySqlOptions, MySqlStore, MySqlTx};
 #[cfg(feature = "postgres")]
-use pillarbox_postgres::{PostgresStore, PostgresTx};
+use pillarbox_postgres::{PostgresOptions, PostgresStore, PostgresTx};
 #[cfg(feature = "sqlite")]
-use pillarbox_sqlite::{SqliteStore, SqliteTx};
+use pillarbox_sqlite::{SqliteOptions, SqliteStore, SqliteTx};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
 #[cfg(feature = "postgres")]
@@ -157,6 +157,21 @@ impl AnyStore {
         }
     }
 
+    /// Where its tables are: the schema that was given, and in MySQL otherwise the database of the connection.
+    pub(crate) fn schema(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.names().schema().map(str::to_owned),
+            #[cfg(feature = "mysql")]
+            Self::MySql(store) => {
+                let options = store.pool().connect_options();
+                store.names().schema().or(options.get_database()).map(str::to_owned)
+            }
+        }
+    }
+
     /// The database, for people and without a password: `shop.db`, `postgres://shop@localhost:5432/shop`.
     pub fn name(&self) -> String {
         match self {
@@ -188,54 +203,99 @@ impl AnyStore {
     }
 }
 
+/// Whether a server says that it has no such database.
+pub fn is_missing_database(error: &(dyn std::error::Error + 'static)) -> bool {
+    let Some(sqlx::Error::Database(said)) = error.downcast_ref() else { return false };
+    #[cfg(feature = "mysql")]
+    if let Some(said) = said.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        return said.number() == 1049;
+    }
+    said.code().as_deref() == Some("3D000")
+}
+
+/// The databases that this build knows.
+pub fn kinds() -> Vec<Kind> {
+    vec![
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite,
+        #[cfg(feature = "postgres")]
+        Kind::Postgres,
+        #[cfg(feature = "mysql")]
+        Kind::MySql,
+    ]
+}
+
 /// Connects to a database of this kind with options that it has.
 pub(crate) async fn connect(kind: Kind, options: AnyOptions) -> Result<AnyStore, StoreError> {
     match kind {
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite => {
-            let mut chosen = SqliteStore::options(options.url).prefix(options.prefix.unwrap_or_default());
-            if let Some(create_if_missing) = options.create_if_missing {
-                chosen = chosen.create_if_missing(create_if_missing);
-            }
-            if let Some(max_connections) = options.max_connections {
-                chosen = chosen.max_connections(max_connections);
-            }
-            if let Some(lock_timeout) = options.lock_timeout {
-                chosen = chosen.busy_timeout(lock_timeout);
-            }
-            chosen.watch(options.wake_up.unwrap_or(true)).connect().await.map(AnyStore::from)
-        }
+        Kind::Sqlite => of_sqlite(options).connect().await.map(AnyStore::from),
         #[cfg(feature = "postgres")]
-        Kind::Postgres => {
-            let mut chosen = PostgresStore::options(options.url).prefix(options.prefix.unwrap_or_default());
-            if let Some(schema) = options.schema {
-                chosen = chosen.schema(schema);
-            }
-            if let Some(max_connections) = options.max_connections {
-                chosen = chosen.max_connections(max_connections);
-            }
-            if let Some(lock_timeout) = options.lock_timeout {
-                chosen = chosen.lock_timeout(lock_timeout);
-            }
-            chosen.wake_up(options.wake_up.unwrap_or(true)).connect().await.map(AnyStore::from)
-        }
+        Kind::Postgres => of_postgres(options).connect().await.map(AnyStore::from),
         #[cfg(feature = "mysql")]
-        Kind::MySql => {
-            let mut chosen = MySqlStore::options(options.url).prefix(options.prefix.unwrap_or_default());
-            if let Some(schema) = options.schema {
-                chosen = chosen.schema(schema);
-            }
-            if let Some(max_connections) = options.max_connections {
-                chosen = chosen.max_connections(max_connections);
-            }
-            if let Some(lock_timeout) = options.lock_timeout {
-                chosen = chosen.lock_timeout(lock_timeout);
-            }
-            chosen.connect().await.map(AnyStore::from)
-        }
+        Kind::MySql => of_mysql(options).connect().await.map(AnyStore::from),
         #[allow(unreachable_patterns, reason = "with all features there is no other")]
         absent => Err(absent.absent()),
     }
+}
+
+/// Examines a database of this kind.
+pub(crate) async fn examine(kind: Kind, options: AnyOptions) -> Result<Diagnosis, StoreError> {
+    match kind {
+        #[cfg(feature = "sqlite")]
+        Kind::Sqlite => of_sqlite(options).examine().await,
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => of_postgres(options).examine().await,
+        #[cfg(feature = "mysql")]
+        Kind::MySql => of_mysql(options).examine().await,
+        #[allow(unreachable_patterns, reason = "with all features there is no other")]
+        absent => Err(absent.absent()),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn of_sqlite(options: AnyOptions) -> SqliteOptions {
+    let mut chosen = SqliteStore::options(options.url).prefix(options.prefix.unwrap_or_default());
+    if let Some(create_if_missing) = options.create_if_missing {
+        chosen = chosen.create_if_missing(create_if_missing);
+    }
+    if let Some(max_connections) = options.max_connections {
+        chosen = chosen.max_connections(max_connections);
+    }
+    if let Some(lock_timeout) = options.lock_timeout {
+        chosen = chosen.busy_timeout(lock_timeout);
+    }
+    chosen.watch(options.wake_up.unwrap_or(true))
+}
+
+#[cfg(feature = "postgres")]
+fn of_postgres(options: AnyOptions) -> PostgresOptions {
+    let mut chosen = PostgresStore::options(options.url).prefix(options.prefix.unwrap_or_default());
+    if let Some(schema) = options.schema {
+        chosen = chosen.schema(schema);
+    }
+    if let Some(max_connections) = options.max_connections {
+        chosen = chosen.max_connections(max_connections);
+    }
+    if let Some(lock_timeout) = options.lock_timeout {
+        chosen = chosen.lock_timeout(lock_timeout);
+    }
+    chosen.wake_up(options.wake_up.unwrap_or(true))
+}
+
+#[cfg(feature = "mysql")]
+fn of_mysql(options: AnyOptions) -> MySqlOptions {
+    let mut chosen = MySqlStore::options(options.url).prefix(options.prefix.unwrap_or_default());
+    if let Some(schema) = options.schema {
+        chosen = chosen.schema(schema);
+    }
+    if let Some(max_connections) = options.max_connections {
+        chosen = chosen.max_connections(max_connections);
+    }
+    if let Some(lock_timeout) = options.lock_timeout {
+        chosen = chosen.lock_timeout(lock_timeout);
+    }
+    chosen
 }
 
 impl Kind {

@@ -52,10 +52,19 @@
 mod backend;
 mod kind;
 mod options;
+mod removal;
 mod store;
 mod tx;
 
-pub use backend::{AnyStore, AnyTx};
+pub use backend::{AnyStore, AnyTx, is_missing_database, kinds};
 pub use kind::Kind;
 pub use options::AnyOptions;
 pub use tx::Open;
+
+#[cfg(doctest)]
+mod guide {
+    //! The programs on the guide's page, as tests.
+
+    #[doc = include_str!("../../../../docs/guide/doctor.md")]
+    struct Doctor;
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use pillarbox::StoreSettings;
-use pillarbox::store::StoreError;
+use pillarbox::store::{Diagnosis, StoreError};
 
 use crate::{AnyStore, Kind, backend, kind};
 
@@ -108,6 +108,17 @@ impl AnyOptions {
         let kind = Kind::of(&self.url)?;
         self.check(kind)?;
         backend::connect(kind, self).await
+    }
+
+    /// Looks at the database without changing it: whether it can be reached, whether all is there, who holds up whom, and
+    /// which settings weaken the promise.
+    ///
+    /// Fails with [`StoreError::Config`] like [`connect`](Self::connect) if that can be told without connecting; a database
+    /// that cannot be reached is a [`Check`](pillarbox::store::Check) that says so.
+    pub async fn examine(self) -> Result<Diagnosis, StoreError> {
+        let kind = Kind::of(&self.url)?;
+        self.check(kind)?;
+        backend::examine(kind, self).await
     }
 
     /// Refuses what a database of this kind cannot do.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Administration, Batch, Blocked, Census, DoneRows, Due, EventStore, Fetched, Floor, Found, Holding,
-    Instance, Lease, Mode, Numbers, Owner, Ownership, Page, Progress, Pulse, Purge, Purged, Revision,
-    Selection, Settlement, Stats, StoreError, StoredEvent, Take, Taken, Token, Visit, WakeUp,
+    Instance, Lease, Mode, Numbers, Outline, Owner, Ownership, Page, PausedRoute, Progress, Pulse, Purge,
+    Purged, Revision, Selection, Settlement, Stats, StoreError, StoredEvent, Take, Taken, Token, Visit,
+    WakeUp,
 };
 use pillarbox::{BoxFuture, PartitionSet, Settings};
 
@@ -19,8 +20,8 @@ impl AnyStore {
         Self::options(url).connect().await
     }
 
-    /// Connects as a file or the environment says (`store.url` and the rest of its table), and migrates if they ask for
-    /// it.
+    /// Connects as a file or the environment says (`store.url`, or the file that `store.url_file` names, and the rest of
+    /// their table), and migrates if they ask for it.
     ///
     /// ```no_run
     /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,9 +36,13 @@ impl AnyStore {
     /// ```
     pub async fn configured(settings: &Settings) -> Result<Self, StoreError> {
         let settings = settings.store();
-        let Some(url) = &settings.url else {
-            let missing = "no database is configured; set `store.url` (`PILLARBOX_STORE_URL`)";
-            return Err(StoreError::Config(missing.into()));
+        let url = match (&settings.url, &settings.url_file) {
+            (Some(url), _) => url.clone(),
+            (None, Some(file)) => url_in(file)?,
+            (None, None) => {
+                let missing = "no database is configured; set `store.url` (`PILLARBOX_STORE_URL`)";
+                return Err(StoreError::Config(missing.into()));
+            }
         };
         let store = Self::options(url).settings(&settings).connect().await?;
         if settings.migrate {
@@ -79,6 +84,17 @@ impl AnyStore {
     }
 }
 
+/// The URL that a file has in it; the line end behind it does not count.
+fn url_in(file: &str) -> Result<String, StoreError> {
+    match std::fs::read_to_string(file) {
+        Ok(url) => Ok(url.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => {
+            let text = format!("`store.url_file` is `{file}`, which cannot be read: {error}");
+            Err(StoreError::Config(text))
+        }
+    }
+}
+
 /// Hands each of these methods on to the store that was chosen.
 macro_rules! delegate {
     ($(fn $method:ident $(<$life:lifetime>)? (&$($self_life:lifetime)? self $(, $argument:ident: $type:ty)*) -> $answer:ty;)*) => {$(
@@ -112,6 +128,12 @@ impl Administration for AnyStore {
         fn progress<'a>(&'a self, handler: Option<&'a str>, limit: usize) -> BoxFuture<'a, Result<Vec<Progress>, StoreError>>;
         fn revise<'a>(&'a self, revisions: &'a [Revision]) -> BoxFuture<'a, Result<Vec<i64>, StoreError>>;
         fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>>;
+        fn paused_routes(&self) -> BoxFuture<'_, Result<Vec<PausedRoute>, StoreError>>;
+        fn pause_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+        fn resume_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+        fn recall<'a>(&'a self, reason: &'a str, limit: usize) -> BoxFuture<'a, Result<u64, StoreError>>;
+        fn outlines(&self, page: Page) -> BoxFuture<'_, Result<Vec<Outline>, StoreError>>;
+        fn outlines_of<'a>(&'a self, numbers: &'a [i64]) -> BoxFuture<'a, Result<Vec<Outline>, StoreError>>;
     }
 }
 

@@ -36,6 +36,7 @@
 
 mod admin;
 mod closed;
+mod diagnosis;
 mod fault;
 mod lane;
 mod membership;

@@ -93,7 +93,7 @@ impl MySqlStore {
         }
     }
 
-    async fn stored_mode(&self) -> Result<Stored, StoreError> {
+    pub(crate) async fn stored_mode(&self) -> Result<Stored, StoreError> {
         let mode = self.inner.statements.mode.clone();
         let stored = self.run(
             |inner| &inner.operating,

@@ -144,6 +144,28 @@ impl MySqlOptions {
     /// Fails if the server is read-only, older than MySQL 8.0.17 or MariaDB 10.6, or if the table of the outbox
     /// is not kept by InnoDB.
     pub async fn connect(self) -> Result<MySqlStore, StoreError> {
+        let store = self.unconnected()?;
+        match store.first_look().await {
+            Ok(()) => {
+                store.inner.line.is_proved.store(true, Ordering::Relaxed);
+                Ok(store)
+            }
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits no longer than this for an answer, or for a lock.
+    pub(crate) fn impatient(mut self, patience: Duration) -> Self {
+        self.statement_timeout = self.statement_timeout.min(patience);
+        self.lock_timeout = self.lock_timeout.min(patience);
+        self
+    }
+
+    /// The store, of whose database nothing is known yet.
+    pub(crate) fn unconnected(self) -> Result<MySqlStore, StoreError> {
         let names = Names::new(self.schema.as_deref(), &self.prefix)?;
         let options = match &self.source {
             Source::Url(url) => url::parse(url)?,
@@ -174,17 +196,7 @@ impl MySqlOptions {
             beating: Lane::new().telling_of_losses(),
             operating: Lane::new(),
         };
-        let store = MySqlStore { inner: Arc::new(inner) };
-        match store.first_look().await {
-            Ok(()) => {
-                store.inner.line.is_proved.store(true, Ordering::Relaxed);
-                Ok(store)
-            }
-            Err(error) => {
-                store.close().await;
-                Err(error)
-            }
-        }
+        Ok(MySqlStore { inner: Arc::new(inner) })
     }
 
     /// The pool for statements of the user's, and the sessions of transactions of ours.
@@ -224,6 +236,15 @@ impl MySqlOptions {
 impl MySqlStore {
     /// Whether an outbox can live in this database.
     async fn first_look(&self) -> Result<(), StoreError> {
+        self.look_at_server().await?;
+        match self.check().await {
+            Ok(_) | Err(StoreError::NotMigrated | StoreError::OlderSchema { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the server and the table on it are fit for an outbox, and which server it is.
+    pub(crate) async fn look_at_server(&self) -> Result<String, StoreError> {
         let place = &self.inner.line.place;
         if !place.has_database() {
             return Err(StoreError::Config(
@@ -247,10 +268,8 @@ impl MySqlStore {
             .await?;
         check_server(place, &version, is_read_only)?;
         migration::check_engine(self).await?;
-        match self.check().await {
-            Ok(_) | Err(StoreError::NotMigrated | StoreError::OlderSchema { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let server = if version.contains("MariaDB") { "MariaDB" } else { "MySQL" };
+        Ok(format!("{server} {}", version.split('-').next().unwrap_or_default()))
     }
 }
 

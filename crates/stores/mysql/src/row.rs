@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Lease, Status, StoredEvent, Taken, Token};
+use pillarbox::store::{Lease, Outline, Status, StoredEvent, Taken, Token};
 use pillarbox::{Event, EventParts, Headers, Payload, Timestamp};
 use sqlx::mysql::{MySql, MySqlRow};
 use sqlx::{Decode, Row, Type};
@@ -45,6 +45,24 @@ pub(crate) fn stored(row: &MySqlRow) -> Result<StoredEvent, sqlx::Error> {
         reason: lossy(row, "reason")?,
         handlers: lossy(row, "handlers")?,
         event: event(row),
+    })
+}
+
+/// The row of an event without what it carries.
+pub(crate) fn outline(row: &MySqlRow) -> Result<Outline, sqlx::Error> {
+    let status: i64 = row.try_get("status")?;
+    Ok(Outline {
+        seq: row.try_get("seq")?,
+        event_id: event_id(row)?,
+        event_type: lossy(row, "event_type")?.unwrap_or_default(),
+        aggregate_id: lossy(row, "aggregate_id")?,
+        key: key(row)?,
+        status: Status::from_code(status).ok_or(status),
+        attempts: count(row, "attempts")?,
+        created_at: time(row, "created_at")?,
+        done_at: row.try_get::<Option<Moment>, _>("done_at")?.map(|Moment(at)| at),
+        last_error: lossy(row, "last_error")?,
+        reason: lossy(row, "reason")?,
     })
 }
 

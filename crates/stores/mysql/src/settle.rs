@@ -285,7 +285,7 @@ async fn record(
     settlements: &[Settlement],
     done: DoneRows,
 ) -> Result<Recorded, sqlx::Error> {
-    if Sorted::new(settlements).apply(connection, statements, done).await? {
+    if Sorted::new(settlements, done).apply(connection, statements, done).await? {
         return Ok(Recorded::Lost(Vec::new()));
     }
     connection.execute("ROLLBACK; START TRANSACTION").await?;
@@ -296,7 +296,7 @@ async fn record(
     }
     let (kept, lost): (Vec<_>, Vec<_>) =
         settlements.iter().cloned().partition(|settlement| fence.pass(settlement));
-    if !Sorted::new(&kept).apply(connection, statements, done).await? {
+    if !Sorted::new(&kept, done).apply(connection, statements, done).await? {
         return Err(sqlx::Error::Protocol("rows that were locked have changed".into()));
     }
     Ok(Recorded::Lost(lost.iter().map(|settlement| settlement.lease.seq).collect()))

@@ -63,6 +63,7 @@ statements! {
     done: Listed = "settle/done.sql",
     delete: Listed = "settle/delete.sql",
     done_each: SqlStr = "settle/done_each.sql",
+    fell_back: SqlStr = "settle/fell_back.sql",
     delete_each: SqlStr = "settle/delete_each.sql",
     held: Listed = "settle/held.sql",
     free: Listed = "settle/free.sql",
@@ -77,6 +78,7 @@ statements! {
     held_before: SqlStr = "settle/held_before.sql",
     resume: Listed = "settle/resume.sql",
     owned_done: SqlStr = "settle/owned/done.sql",
+    owned_fell_back: SqlStr = "settle/owned/fell_back.sql",
     owned_delete: SqlStr = "settle/owned/delete.sql",
     owned_retry: SqlStr = "settle/owned/retry.sql",
     owned_aside: SqlStr = "settle/owned/aside.sql",
@@ -139,6 +141,15 @@ statements! {
     purge_window: SqlStr = "admin/purge_window.sql",
     purgeable: SqlStr = "admin/purgeable.sql",
     purge: Listed = "admin/purge.sql",
+    paused_routes: SqlStr = "admin/routes/paused.sql",
+    pause_route: SqlStr = "admin/routes/pause.sql",
+    resume_route: SqlStr = "admin/routes/resume.sql",
+    waiting: SqlStr = "admin/routes/waiting.sql",
+    waiting_by_partition: Listed = "admin/routes/waiting_by_partition.sql",
+    recall: Listed = "admin/routes/recall.sql",
+    outlines: SqlStr = "admin/outline/page.sql",
+    outlines_of: Listed = "admin/outline/numbers.sql",
+    examined_bloat: SqlStr = "diagnosis/bloat.sql",
 }
 
 /// A statement with a list of values, of which there may be 1 to [`MOST_LISTED`].

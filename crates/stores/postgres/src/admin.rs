@@ -2,14 +2,16 @@
 
 mod census;
 mod handlers;
+mod outline;
+mod routes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Mode, Page, Progress, Purge, Purged, Revision, Selection, Stats, StoreError,
-    StoredEvent,
+    Administration, Census, Mode, Outline, Page, PausedRoute, Progress, Purge, Purged, Revision, Selection,
+    Stats, StoreError, StoredEvent,
 };
 use pillarbox_sql::{members, micros, rows};
 use sqlx::Row;
@@ -136,11 +138,35 @@ impl Administration for PostgresStore {
             Ok(Purged { deleted: window.deleted.unsigned_abs(), next })
         })
     }
+
+    fn paused_routes(&self) -> BoxFuture<'_, Result<Vec<PausedRoute>, StoreError>> {
+        Box::pin(self.list_paused())
+    }
+
+    fn pause_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.pause(route))
+    }
+
+    fn resume_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.end_pause(route))
+    }
+
+    fn recall<'a>(&'a self, reason: &'a str, limit: usize) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(self.recall_waiting(reason, limit))
+    }
+
+    fn outlines(&self, page: Page) -> BoxFuture<'_, Result<Vec<Outline>, StoreError>> {
+        Box::pin(self.page_of_outlines(page))
+    }
+
+    fn outlines_of<'a>(&'a self, numbers: &'a [i64]) -> BoxFuture<'a, Result<Vec<Outline>, StoreError>> {
+        Box::pin(self.outlines_with(numbers))
+    }
 }
 
 impl PostgresStore {
     /// The mode that the table has now.
-    async fn look_at_mode(&self) -> Result<Mode, StoreError> {
+    pub(crate) async fn look_at_mode(&self) -> Result<Mode, StoreError> {
         let mode = self.fetch_one(|inner| inner.query(&inner.statements.census_mode)).await?;
         members::mode(Some(self.read(mode.try_get("mode"))?))
     }

@@ -126,7 +126,7 @@ impl Place {
         let grants = if let Some(name) = OWNERS.iter().find(|name| is_about(name)) {
             format!("{} to a relay", grant("SELECT, INSERT, UPDATE, DELETE", name))
         } else if is_about(meta) {
-            format!("{} (a relay with a name needs INSERT and UPDATE too)", grant("SELECT", meta))
+            format!("{} (an operator who pauses routes needs INSERT and DELETE too)", grant("SELECT", meta))
         } else if is_about(numbers) {
             grant("SELECT", numbers)
         } else if is_about(event) {

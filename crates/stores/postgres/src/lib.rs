@@ -35,6 +35,7 @@
 
 mod admin;
 mod closed;
+mod diagnosis;
 mod fault;
 mod lane;
 mod membership;

@@ -5,7 +5,7 @@ mod watch;
 use std::sync::Arc;
 
 use pillarbox::store::StoreError;
-use pillarbox_sql::{Names, refusal};
+use pillarbox_sql::{Names, quoted, refusal};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor, Row};
 
@@ -46,6 +46,21 @@ fn steps(names: &Names, found: u32) -> impl Iterator<Item = String> {
     MIGRATIONS.iter().zip(1..).skip(found as usize).map(move |(migration, version)| {
         let (tables, set_version) = (names.fill(migration, &QUALIFIED), set_version.as_str());
         format!("{}\n{}", tables.as_str(), set_version.replace("'0'", &format!("'{version}'")))
+    })
+}
+
+/// The statement that makes an index anew beside those who write, if it has one of its own.
+pub(crate) fn definition(names: &Names, index: &str) -> Option<String> {
+    let [claims, ownership] =
+        [include_str!("mode/index_claims.sql"), include_str!("mode/index_ownership.sql")];
+    let named = format!(" {} ON ", quoted(index));
+    [MIGRATIONS[0], claims, ownership].into_iter().find_map(|sql| {
+        let sql = names.fill(sql, &QUALIFIED);
+        let lines = sql.as_str().lines().filter(|line| !line.trim_start().starts_with("--"));
+        let sql = lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+        let made = sql.split("; ").find(|made| made.starts_with("CREATE INDEX") && made.contains(&named))?;
+        let made = made.replacen("IF NOT EXISTS ", "", 1).replacen("INDEX ", "INDEX CONCURRENTLY ", 1);
+        Some(made.trim_end_matches(';').to_owned())
     })
 }
 

@@ -165,6 +165,28 @@ impl PostgresOptions {
     /// Fails if the server is a standby or lets nobody write (`default_transaction_read_only`), if its encoding is
     /// not UTF-8, or if it is older than PostgreSQL 15.
     pub async fn connect(self) -> Result<PostgresStore, StoreError> {
+        let store = self.unconnected()?;
+        match store.first_look().await {
+            Ok(()) => {
+                store.inner.line.is_proved.store(true, Ordering::Relaxed);
+                Ok(store)
+            }
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits no longer than this for an answer, or for a lock.
+    pub(crate) fn impatient(mut self, patience: Duration) -> Self {
+        self.statement_timeout = self.statement_timeout.min(patience);
+        self.lock_timeout = self.lock_timeout.min(patience);
+        self
+    }
+
+    /// The store, of whose database nothing is known yet.
+    pub(crate) fn unconnected(self) -> Result<PostgresStore, StoreError> {
         let names = Names::new(self.schema.as_deref(), &self.prefix)?.quoted();
         let options = self.connect_options()?;
         let line = Line {
@@ -179,17 +201,7 @@ impl PostgresOptions {
             is_proved: AtomicBool::new(false),
         };
         let (pool, owns_pool) = self.pool(&line.options)?;
-        let store = PostgresStore::new(assemble(line, pool, owns_pool, self.wake_up).into());
-        match store.first_look().await {
-            Ok(()) => {
-                store.inner.line.is_proved.store(true, Ordering::Relaxed);
-                Ok(store)
-            }
-            Err(error) => {
-                store.close().await;
-                Err(error)
-            }
-        }
+        Ok(PostgresStore::new(assemble(line, pool, owns_pool, self.wake_up).into()))
     }
 
     fn connect_options(&self) -> Result<PgConnectOptions, StoreError> {
@@ -259,6 +271,15 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
 impl PostgresStore {
     /// Whether an outbox can live in this database.
     async fn first_look(&self) -> Result<(), StoreError> {
+        self.look_at_server().await?;
+        match self.check().await {
+            Ok(_) | Err(StoreError::NotMigrated | StoreError::OlderSchema { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the server is fit for an outbox, and which it is.
+    pub(crate) async fn look_at_server(&self) -> Result<String, StoreError> {
         let look = self.run(
             |inner| &inner.operating,
             |connection| {
@@ -283,16 +304,13 @@ impl PostgresStore {
                 "the database `{place}` has the encoding `{encoding}`, which cannot hold every event; use one with `UTF8`"
             )));
         }
+        let major = version / 10_000;
         if version < 150_000 {
-            let major = version / 10_000;
             return Err(StoreError::Config(format!(
                 "`{place}` is PostgreSQL {major}; version 15 or newer is needed"
             )));
         }
-        match self.check().await {
-            Ok(_) | Err(StoreError::NotMigrated | StoreError::OlderSchema { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Ok(format!("PostgreSQL {major}"))
     }
 }
 

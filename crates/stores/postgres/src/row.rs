@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Lease, Status, StoredEvent, Taken, Token};
+use pillarbox::store::{Lease, Outline, Status, StoredEvent, Taken, Token};
 use pillarbox::{Event, EventParts, Headers, Payload, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::{Decode, Postgres, Row, Type};
@@ -80,6 +80,25 @@ pub(crate) fn stored(row: &PgRow) -> Result<StoredEvent, sqlx::Error> {
         reason: row.try_get("reason")?,
         handlers: row.try_get("handlers")?,
         event: event(row),
+    })
+}
+
+/// The row of an event without what it carries.
+pub(crate) fn outline(row: &PgRow) -> Result<Outline, sqlx::Error> {
+    let status = i64::from(row.try_get::<i16, _>("status")?);
+    let done_at: Option<Instant> = row.try_get("done_at")?;
+    Ok(Outline {
+        seq: row.try_get("seq")?,
+        event_id: row.try_get("event_id")?,
+        event_type: row.try_get("event_type")?,
+        aggregate_id: row.try_get("aggregate_id")?,
+        key: row.try_get("event_key")?,
+        status: Status::from_code(status).ok_or(status),
+        attempts: count(row, "attempts")?,
+        created_at: time(row, "created_at")?,
+        done_at: done_at.map(Timestamp::from),
+        last_error: row.try_get("last_error")?,
+        reason: row.try_get("reason")?,
     })
 }
 

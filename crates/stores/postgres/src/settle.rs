@@ -38,7 +38,7 @@ impl EventStore for PostgresStore {
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
-            let (sorted, beside) = Sorted::new(settlements)?.split();
+            let (sorted, beside) = Sorted::new(settlements, done)?.split();
             let (sorted, beside) = (Arc::new(sorted), beside.map(Arc::new));
             let leases = settlements.iter().map(|settlement| &settlement.lease);
             let settled =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{LONGEST_LEASE, StoreError, cut_error};
+use pillarbox::store::{DoneRows, LONGEST_LEASE, Outcome, StoreError, cut_error};
 
 /// A thousand years. As long ago and as far ahead every database can still count.
 const LONGEST: i64 = 1_000 * 31_556_952 * 1_000_000;
@@ -15,6 +15,11 @@ pub fn micros(duration: Duration) -> i64 {
 /// An error as it is kept; none if nothing failed.
 pub fn kept(error: &str) -> Option<String> {
     (!error.is_empty()).then(|| cut_error(error))
+}
+
+/// An outcome, where rows that are done are kept or deleted: nothing is counted in a row that goes.
+pub fn counted(outcome: &Outcome, done: DoneRows) -> &Outcome {
+    if done == DoneRows::Delete && outcome.is_done() { &Outcome::Done } else { outcome }
 }
 
 /// A number of rows, as it is bound.

@@ -10,6 +10,7 @@
 //! - [`KnownLocks`] remembers which rows others have locked.
 //! - [`Ears`] pass news on to every handle of a store.
 //! - [`census`] is put together from what statements find.
+//! - [`diagnosis`] judges what a store found out about its database.
 //! - [`members`] are instances, modes and partitions as they are stored.
 //! - [`url`] answers misspelt options of a URL.
 //! - [`canonical`] is the INSERT by which adapters write through drivers that are not ours.
@@ -17,6 +18,7 @@
 mod bind;
 pub mod canonical;
 pub mod census;
+pub mod diagnosis;
 mod ears;
 mod events;
 mod locks;
@@ -25,7 +27,7 @@ mod names;
 mod step;
 pub mod url;
 
-pub use bind::{check_lease, for_now, kept, micros, refusal, rows};
+pub use bind::{check_lease, counted, for_now, kept, micros, refusal, rows};
 pub use ears::{Ear, Ears};
 pub use events::{chunks, repeated_id};
 pub use locks::KnownLocks;

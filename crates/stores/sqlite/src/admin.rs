@@ -2,14 +2,16 @@
 
 mod census;
 mod handlers;
+mod outline;
+mod routes;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
 use pillarbox::store::{
-    Administration, Census, Mode, Page, Progress, Purge, Purged, Revision, Selection, Stats, StoreError,
-    StoredEvent,
+    Administration, Census, Mode, Outline, Page, PausedRoute, Progress, Purge, Purged, Revision, Selection,
+    Stats, StoreError, StoredEvent,
 };
 use pillarbox_sql::{micros, rows};
 use serde_json::Value;
@@ -108,6 +110,30 @@ impl Administration for SqliteStore {
 
     fn purge(&self, purge: Purge) -> BoxFuture<'_, Result<Purged, StoreError>> {
         Box::pin(self.purge_step(purge))
+    }
+
+    fn paused_routes(&self) -> BoxFuture<'_, Result<Vec<PausedRoute>, StoreError>> {
+        Box::pin(self.list_paused())
+    }
+
+    fn pause_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.pause(route))
+    }
+
+    fn resume_route<'a>(&'a self, route: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(self.end_pause(route))
+    }
+
+    fn recall<'a>(&'a self, reason: &'a str, limit: usize) -> BoxFuture<'a, Result<u64, StoreError>> {
+        Box::pin(self.recall_waiting(reason, limit))
+    }
+
+    fn outlines(&self, page: Page) -> BoxFuture<'_, Result<Vec<Outline>, StoreError>> {
+        Box::pin(self.page_of_outlines(page))
+    }
+
+    fn outlines_of<'a>(&'a self, numbers: &'a [i64]) -> BoxFuture<'a, Result<Vec<Outline>, StoreError>> {
+        Box::pin(self.outlines_with(numbers))
     }
 }
 

@@ -152,6 +152,11 @@ pub(crate) fn is_missing_value(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.kind() == ErrorKind::NotNullViolation)
 }
 
+/// Whether an index that the statement names is missing.
+pub(crate) fn is_missing_index(error: &sqlx::Error) -> bool {
+    mode_of_missing_index(error).is_some()
+}
+
 /// The mode that has the index which the statement names and the table has not.
 fn mode_of_missing_index(error: &sqlx::Error) -> Option<Mode> {
     let index = error.as_database_error()?.message().strip_prefix("no such index: ")?;

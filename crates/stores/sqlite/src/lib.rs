@@ -37,6 +37,7 @@
 //! ```
 
 mod admin;
+mod diagnosis;
 mod fault;
 mod lane;
 mod membership;

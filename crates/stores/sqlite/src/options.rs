@@ -145,6 +145,27 @@ impl SqliteOptions {
         }
     }
 
+    /// A store that reads and writes nothing, of whose file nothing is known yet, and how its connections are made that
+    /// may write. Nobody waits for a lock longer than `patience`.
+    pub(crate) fn unopened(
+        self,
+        patience: Duration,
+    ) -> Result<(SqliteStore, SqliteConnectOptions), StoreError> {
+        let settings = self.settings()?;
+        let busy_timeout = settings.busy_timeout.min(patience);
+        let settings = Settings { watch: false, busy_timeout, ..settings };
+        let options = match &self.database {
+            Database::Url(url) => self.connect_options(url)?,
+            Database::Pool(pool) => SqliteConnectOptions::clone(&pool.connect_options()),
+        };
+        check_usable(&options)?;
+        let options = options.create_if_missing(false).busy_timeout(busy_timeout);
+        let reading = options.clone().read_only(true);
+        let pool = pool_options(busy_timeout).connect_lazy_with(reading.clone());
+        let begins = Begins::on(pool.clone());
+        Ok((SqliteStore::unopened(settings, reading, pool, begins, 0), options))
+    }
+
     fn settings(&self) -> Result<Settings, StoreError> {
         let names = Names::new(None, &self.prefix)?;
         let busy_timeout = self.busy_timeout.unwrap_or(BUSY_TIMEOUT);

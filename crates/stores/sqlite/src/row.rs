@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use pillarbox::store::{Fetched, Lease, Status, StoredEvent, Taken, Token};
+use pillarbox::store::{Fetched, Lease, Outline, Status, StoredEvent, Taken, Token};
 use pillarbox::{Event, EventParts, Headers, Payload, Timestamp};
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use sqlx::{Decode, Row, Type};
@@ -53,6 +53,25 @@ pub(crate) fn stored(row: &SqliteRow) -> Result<StoredEvent, sqlx::Error> {
         reason: lossy(row, "reason")?,
         handlers: lossy(row, "handlers")?,
         event: event(row),
+    })
+}
+
+/// The row of an event without what it carries.
+pub(crate) fn outline(row: &SqliteRow) -> Result<Outline, sqlx::Error> {
+    let status: i64 = row.try_get("status")?;
+    let done_at: Option<i64> = row.try_get("done_at")?;
+    Ok(Outline {
+        seq: row.try_get("seq")?,
+        event_id: event_id(row)?,
+        event_type: lossy(row, "event_type")?.unwrap_or_default(),
+        aggregate_id: lossy(row, "aggregate_id")?,
+        key: lossy(row, "event_key")?,
+        status: Status::from_code(status).ok_or(status),
+        attempts: count(row, "attempts")?,
+        created_at: time(row, "created_at")?,
+        done_at: done_at.map(Timestamp::from_micros),
+        last_error: lossy(row, "last_error")?,
+        reason: lossy(row, "reason")?,
     })
 }
 

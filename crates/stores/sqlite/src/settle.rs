@@ -10,7 +10,7 @@ use pillarbox::store::{
     StoreError, Take, Token, cut_error,
 };
 use pillarbox_sql::members::incarnation;
-use pillarbox_sql::{check_lease, kept, micros, refusal};
+use pillarbox_sql::{check_lease, counted, kept, micros, refusal};
 use serde_json::{Map, Value, json};
 use sqlx::SqlStr;
 use sqlx::sqlite::SqliteConnection;
@@ -34,7 +34,7 @@ impl EventStore for SqliteStore {
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
-            let sorted = Sorted::new(settlements)?;
+            let sorted = Sorted::new(settlements, done)?;
             let inner = Arc::clone(&self.inner);
             let mut lost = self
                 .write(move |connection| {
@@ -118,6 +118,7 @@ struct Sorted {
     /// Tokens by number, of those of which nothing else is done: what is claimed at birth has a token for each event.
     done_alone: Map<String, Value>,
     done_by_owner: Vec<Settlement>,
+    fell_back: Vec<Value>,
     retry: Vec<Value>,
     aside: Vec<Value>,
     dead: Vec<Value>,
@@ -126,7 +127,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
+    fn new(settlements: &[Settlement], done: DoneRows) -> Result<Self, StoreError> {
         let mut sorted = Self::default();
         for settlement in settlements {
             let Settlement { event_id, lease, outcome, handlers, .. } = settlement;
@@ -134,9 +135,12 @@ impl Sorted {
             check(token, outcome)?;
             let (id, token_number) = (comparable(event_id), token.0);
             let before = settlement.handlers_before.as_ref().filter(|_| handlers.is_some());
-            match outcome {
+            match counted(outcome, done) {
                 Outcome::Done if token.partition().is_some() => sorted.done_by_owner.push(settlement.clone()),
                 Outcome::Done => sorted.done.entry(token).or_default().push(seq),
+                Outcome::FellBack { error } => {
+                    sorted.fell_back.push(json!([seq, token_number, id, attempts, kept(error)]));
+                }
                 Outcome::Retry { after, error, spent } => {
                     let (error, after) = (kept(error), micros(*after));
                     sorted.retry.push(json!([
@@ -204,6 +208,7 @@ impl Sorted {
             note_lost(&mut lost, numbers, &settled);
         }
         for (statement, rows) in [
+            (&statements.fell_back, self.fell_back),
             (&statements.retry, self.retry),
             (&statements.aside, self.aside),
             (&statements.dead, self.dead),

@@ -93,6 +93,19 @@ impl SqliteStore {
                 Opening::Refused(error) => error,
             },
         )?;
+        let store = Self::unopened(settings, options, pool, begins, highest);
+        store.inner.writer.park(first);
+        Ok(store)
+    }
+
+    /// The store, of whose file nothing is known but the highest number.
+    pub(crate) fn unopened(
+        settings: Settings,
+        options: SqliteConnectOptions,
+        pool: SqlitePool,
+        begins: Begins,
+        highest: i64,
+    ) -> Self {
         let gate = || Gate::new(settings.busy_timeout);
         let writers = gate();
         let inner = Inner {
@@ -101,16 +114,15 @@ impl SqliteStore {
             reader: Lane::new(gate(), options.clone()),
             gate: writers,
             own: Arc::new(OwnNumbers::new(settings.watch)),
+            path: options.get_filename().to_owned(),
             watch: settings.watch.then(|| Watch::new(options, highest)),
+            statements: Statements::new(&settings.names),
             names: settings.names,
-            path,
-            statements,
             inserts: Inserts::default(),
             pool,
             begins,
         };
-        inner.writer.park(first);
-        Ok(Self::new(Arc::new(inner)))
+        Self::new(Arc::new(inner))
     }
 
     /// The path of the database file.

@@ -43,7 +43,7 @@ pub(super) struct Table {
     pub(super) now: u64,
     pub(super) floors: [i64; 2],
     pub(super) epochs: [i64; 2],
-    moment: u64,
+    pub(super) moment: u64,
 }
 
 /// What a visit finds, and what `blocked` would say.
@@ -178,7 +178,7 @@ impl Table {
         }
         let aside = |until, is_loose| Place::Aside { until, is_loose };
         row.place = match outcome {
-            Outcome::Done => Place::Done,
+            Outcome::Done | Outcome::FellBack { .. } => Place::Done,
             Outcome::Retry { after, .. } => aside(Some(now + after.as_secs()), false),
             Outcome::Aside { until, reason } => {
                 aside(until.map(|until| now + until.as_secs()), reason == DELAYED)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::read::Kind;
 use super::super::{Lanes, Limits, Order, Read, Step};
-use super::table::{Found, Place, Table};
+use super::table::{Found, Place, Row, Table, name};
 use crate::store::{Lease, Outcome};
 
 /// How a delivery ends.
@@ -38,19 +38,17 @@ pub(super) struct World {
     reading: Vec<Reading>,
     running: Vec<Lease>,
     settling: Vec<Settlement>,
+    /// When the look behind the crowd of each partition began.
+    looks: [u64; 2],
 }
 
 impl World {
     pub(super) fn new(order: Order, limits: Limits) -> Self {
         let lanes = Lanes::new(order, limits);
-        let (table, reading, running, settling) = Default::default();
-        let mut world = Self { table, lanes, order, limits, reading, running, settling };
+        let (table, reading, running, settling, looks) = Default::default();
+        let mut world = Self { table, lanes, order, limits, reading, running, settling, looks };
         (0..2).for_each(|partition| world.take_over(partition));
         world
-    }
-
-    pub(super) fn relieve(&mut self, partition: u8) {
-        self.lanes.relieve(partition);
     }
 
     pub(super) fn look_back(&mut self) {
@@ -111,6 +109,15 @@ impl World {
         self.begin(read);
     }
 
+    pub(super) fn behind(&mut self, partition: u8) {
+        if !self.lanes.is_looking(partition) {
+            self.looks[usize::from(partition)] = self.table.moment;
+        }
+        let numbers = self.table.numbers();
+        let read = self.lanes.behind(partition, numbers);
+        self.begin(read);
+    }
+
     fn begin(&mut self, read: Option<Read>) {
         self.reading.extend(read.map(|read| Reading { read, found: None }));
     }
@@ -130,9 +137,32 @@ impl World {
         let (events, blocked) = found.unwrap_or_else(|| find(&self.table, &read));
         let steps = match &read.kind {
             Kind::Parked { .. } => self.lanes.answer_blocked(read, &blocked),
+            Kind::Behind { .. } => {
+                let partition = read.visits()[0].partition;
+                let was_looking = self.lanes.is_looking(partition);
+                let steps = self.lanes.answer(read, events);
+                if was_looking && !self.lanes.is_looking(partition) {
+                    self.check_that_nobody_was_overlooked(partition);
+                }
+                steps
+            }
             _ => self.lanes.answer(read, events),
         };
         self.follow(steps);
+    }
+
+    /// Guarantee 7: a look behind a crowd that has come to its end has seen whoever was there when it began.
+    fn check_that_nobody_was_overlooked(&self, partition: u8) {
+        let Some(owned) = self.lanes.share.get(partition) else { return };
+        // Otherwise somebody was seen.
+        let Some(crowd) = owned.crowd_key() else { return };
+        let began = self.looks[usize::from(partition)];
+        let was_there = |row: &&Row| row.committed.is_some_and(|committed| committed <= began);
+        let is_fresh = |row: &&Row| row.partition() == partition && row.place == Place::Fresh;
+        for row in self.table.rows.iter().filter(is_fresh).filter(was_there) {
+            let is_of_crowd = row.key.is_some_and(|key| name(key) == crowd);
+            assert!(is_of_crowd || owned.has(row.seq), "{} waits behind {crowd} and was overlooked", row.seq);
+        }
     }
 
     pub(super) fn fail(&mut self, which: usize) {
@@ -329,7 +359,9 @@ fn find(table: &Table, read: &Read) -> Found {
     let visits = read.visits();
     let limit = read.limit();
     let events = match &read.kind {
-        Kind::Fresh { .. } => visits.iter().flat_map(|visit| table.fetch(visit, limit)).collect(),
+        Kind::Fresh { .. } | Kind::Behind { .. } => {
+            visits.iter().flat_map(|visit| table.fetch(visit, limit)).collect()
+        }
         Kind::Below => visits.iter().flat_map(|visit| table.below(visit, limit)).collect(),
         Kind::Due => table.due(visits, limit),
         Kind::Key { key, .. } => table.aside_of(&visits[0], key, limit),

@@ -7,7 +7,7 @@ use super::super::Step;
 use super::super::flight::{Flight, Origin, Stage};
 use super::super::lane::Gate;
 use super::super::read::Kind;
-use super::{Horizon, Owned};
+use super::{Crowd, Horizon, Owned};
 use crate::mutant::mutant;
 use crate::store::{DELAYED, Fetched, Outcome, Settlement};
 
@@ -46,6 +46,7 @@ impl Owned {
             Kind::Below => events.into_iter().for_each(|fetched| self.fresh(fetched, true, steps)),
             Kind::Due => events.into_iter().for_each(|fetched| self.due(fetched, steps)),
             Kind::Key { key, leaving } => self.of_key(key, *leaving, events, limit, steps),
+            Kind::Behind { .. } => self.look(&events, limit),
             Kind::Parked { .. } => {}
         }
         self.end_read(kind, steps);
@@ -55,6 +56,9 @@ impl Owned {
     pub(in super::super) fn fail(&mut self, kind: &Kind, steps: &mut Vec<Step>) {
         if matches!(kind, Kind::Fresh { .. }) {
             self.horizon = Horizon::default();
+        }
+        if let (Kind::Behind { .. }, Some(crowd)) = (kind, &mut self.crowd) {
+            crowd.fail();
         }
         self.end_read(kind, steps);
     }
@@ -87,8 +91,10 @@ impl Owned {
             .as_ref()
             .filter(|key| !sets_aside && self.lanes.get(*key).is_some_and(|lane| lane.is_full(most)));
         if let Some(key) = crowd {
-            self.crowd = Some(key.clone());
-            return self.let_go(seq);
+            if self.crowd.as_ref().is_none_or(|crowd| crowd.key != *key) {
+                self.crowd = Some(Crowd::of(key.clone()));
+            }
+            return self.leave(seq);
         }
         let event_id = fetched.taken.event_id.clone();
         self.flights.insert(seq, Flight::new(fetched, key.clone(), Origin::Fresh));
@@ -117,6 +123,15 @@ impl Owned {
             }
         }
         self.advance(&key, steps);
+    }
+
+    /// A stretch of what is fresh behind a crowd. If others are in it they are to pass: with the next read of what is
+    /// fresh, what the key has too much of is set aside.
+    fn look(&mut self, events: &[Fetched], limit: usize) {
+        if self.crowd.as_mut().is_some_and(|crowd| crowd.has_others(events, limit)) {
+            self.crowd = None;
+            self.is_relieved = true;
+        }
     }
 
     /// Sets a fresh event aside until its delay has passed. Its key has nothing to do with it.

@@ -111,7 +111,7 @@ fn event_that_went_back_comes_before_what_is_aside() {
     let limits = Limits { events: 100, unrecorded: 0, of_key: 1 };
     let mut rig = Rig::with(Order::Release, limits, holding(), &[]);
     assert_eq!(rig.fetch((1..=3).map(|seq| of(seq, "order-17")).collect()), ["run 1"]);
-    rig.0.relieve(PARTITION);
+    rig.relieve();
     assert_eq!(rig.fetch(vec![of(3, "order-17")]), ["aside 3"]);
     rig.end(1, Outcome::Released);
     rig.record([1]);

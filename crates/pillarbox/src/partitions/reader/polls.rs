@@ -62,9 +62,10 @@ impl Polls {
         self.open.iter_mut().filter(|poll| poll.has_begun).for_each(|poll| poll.awaits_due = false);
     }
 
-    /// Answers those for whom everything was looked at, as far as there was room.
-    pub(super) fn answer(&mut self, owned: &BTreeSet<u8>, is_full: bool) {
-        let is_over = |poll: &mut Poll| !poll.awaits_due && (is_full || poll.unvisited.is_disjoint(owned));
+    /// Answers those for whom everything was looked at that can be read.
+    pub(super) fn answer(&mut self, can_be_read: impl Fn(u8) -> bool) {
+        let is_left = |poll: &Poll| poll.unvisited.iter().any(|partition| can_be_read(*partition));
+        let is_over = |poll: &mut Poll| !poll.awaits_due && !is_left(poll);
         for poll in self.open.extract_if(.., is_over) {
             // Nobody may be waiting any more.
             let _ = poll.reply.send(Ok(()));
@@ -87,6 +88,7 @@ mod tests {
     #[test]
     fn poll_ends_when_everything_was_looked_at_since() {
         let owned = BTreeSet::from([3, 4]);
+        let is_owned = |partition| owned.contains(&partition);
         let mut polls = Polls::default();
         let (reply, mut answer) = oneshot::channel();
         polls.ask(reply);
@@ -95,17 +97,17 @@ mod tests {
         // From a read that was under way before.
         polls.visited(&[3, 4]);
         polls.looked_for_due();
-        polls.answer(&owned, false);
+        polls.answer(is_owned);
         assert!(answer.try_recv().is_err());
 
         polls.read_begins();
         polls.visited(&[4]);
         polls.looked_for_due();
-        polls.answer(&owned, false);
+        polls.answer(is_owned);
         assert!(answer.try_recv().is_err());
 
-        // The other was given back meanwhile.
-        polls.answer(&BTreeSet::from([4]), false);
+        // The other was given back meanwhile, or there is no room for what is in it.
+        polls.answer(|partition| partition == 4);
         assert!(answer.try_recv().unwrap().is_ok());
     }
 }

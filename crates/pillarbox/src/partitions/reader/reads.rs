@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::super::{Answer, Message};
 use super::wanted::Kind;
 use super::{PAUSE, Reader};
+use crate::destination::Admission;
 use crate::dispatcher::CatchPanic;
 use crate::lanes::{Read, Step};
 use crate::metrics::add;
@@ -29,7 +30,7 @@ const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
 /// What is known of numbers.
 #[derive(Default)]
 pub(super) struct Known {
-    numbers: Numbers,
+    pub(super) numbers: Numbers,
     told_at: Option<Duration>,
     looked_back_at: Duration,
 }
@@ -46,9 +47,11 @@ impl Reader {
     pub(super) fn begin_reads(&mut self) {
         let now = self.parts.runtime.clock.now();
         self.wanted.note(self.parts.hints.take(), &self.owned);
-        if now < self.wanted.trouble_until || !self.may_read() {
+        let admitted = self.parts.dispatcher.admitted().events;
+        if now < self.wanted.trouble_until || !self.may_read() || admitted == 0 {
             return;
         }
+        self.lanes.admit(admitted);
         while let Some(read) = self.lanes.key() {
             self.ask("aside of a key", move |store| {
                 Box::pin(async move {
@@ -80,6 +83,7 @@ impl Reader {
             Kind::Due => self.begin_due(&owned, now),
             Kind::Parked => self.begin_parked(&owned, now),
             Kind::Below => self.begin_sweep(&owned, now),
+            Kind::Behind => self.begin_look(now),
             Kind::Fresh => self.begin_fresh(now),
         })
     }
@@ -156,25 +160,29 @@ impl Reader {
         true
     }
 
-    /// Fresh events, after the numbers if these are old.
-    fn begin_fresh(&mut self, now: Duration) -> bool {
-        let room = self.lanes.room();
-        if !self.wanted.has_fresh() || room < self.parts.config.worthwhile_room() {
-            return false;
-        }
-        if self.known.told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= KNOWN_FOR) {
+    /// The numbers, if they are old.
+    pub(super) fn begin_numbers(&self, now: Duration) -> bool {
+        let are_old = self.known.told_at.is_none_or(|told_at| now.saturating_sub(told_at) >= KNOWN_FOR);
+        if are_old {
             self.ask("numbers", |store| {
                 Box::pin(async move { Answer::Numbers(safely(store.numbers()).await) })
             });
+        }
+        are_old
+    }
+
+    /// Fresh events, after the numbers if these are old.
+    fn begin_fresh(&mut self, now: Duration) -> bool {
+        let room = self.lanes.room();
+        if !self.wanted.has_fresh() || !self.is_worthwhile(room) {
+            return false;
+        }
+        if self.begin_numbers(now) {
             return true;
         }
         if now.saturating_sub(self.known.looked_back_at) >= LOOK_BACK_EVERY {
             self.known.looked_back_at = now;
             self.lanes.look_back();
-        }
-        // Whoever waits behind a crowd waits no longer than for a hint that was lost.
-        for partition in self.wanted.crowded_since(now.saturating_sub(self.parts.config.poll_every)) {
-            self.lanes.relieve(partition);
         }
         let partitions = self.wanted.visits(room);
         let Some(read) = self.lanes.fresh(&partitions, self.known.numbers) else { return false };
@@ -191,8 +199,15 @@ impl Reader {
         true
     }
 
+    /// Whether it is worth a statement to read so many events. A destination that is being tried gets the few that it can
+    /// have.
+    fn is_worthwhile(&self, events: usize) -> bool {
+        let is_tried = self.parts.dispatcher.admitted() != Admission::ALL;
+        events >= if is_tried { 1 } else { self.parts.config.worthwhile_room() }
+    }
+
     /// Lets the database be asked in a task of its own, whose answer comes as a message.
-    fn ask<F>(&self, name: &'static str, question: F)
+    pub(super) fn ask<F>(&self, name: &'static str, question: F)
     where
         F: FnOnce(Arc<dyn Ownership>) -> BoxFuture<'static, Answer> + Send + 'static,
     {
@@ -225,6 +240,7 @@ impl Reader {
             }
             Answer::Blocked(holdings, came) => self.known(&holdings, came),
             Answer::Fresh(read, came) => self.fresh_came(read, came),
+            Answer::Behind(read, came) => self.behind_came(read, came),
             Answer::Below(read, took, came) => self.below_came(read, took, came),
             Answer::Due(read, came) => self.due_came(read, came),
             Answer::Key(read, came) => self.answered(read, came),
@@ -285,7 +301,8 @@ impl Reader {
         let steps = self.answered(read, came);
         let now = self.parts.runtime.clock.now();
         for partition in partitions {
-            self.wanted.note_crowd(partition, self.lanes.is_crowded(partition), now);
+            let look_at = now + self.parts.config.poll_every;
+            self.wanted.note_crowd(partition, self.lanes.is_crowded(partition), look_at);
             if self.lanes.reads_on(partition) {
                 self.wanted.backlog.insert(partition);
             }
@@ -343,7 +360,7 @@ impl Reader {
         }
     }
 
-    fn failed(&mut self, read: Read, error: &StoreError) -> Vec<Step> {
+    pub(super) fn failed(&mut self, read: Read, error: &StoreError) -> Vec<Step> {
         self.in_trouble(error);
         self.lanes.fail(read)
     }
@@ -380,13 +397,14 @@ impl Reader {
     }
 }
 
-/// Which turn an answer ends. Numbers are asked for before fresh events, whose turn it is still.
+/// Which turn an answer ends. Numbers are asked for before fresh events and looks, whose turn it is still.
 fn kind_of(answer: &Answer) -> Option<Kind> {
     match answer {
         Answer::Blocked(..) => Some(Kind::Blocked),
         Answer::Due(..) => Some(Kind::Due),
         Answer::Parked(..) => Some(Kind::Parked),
         Answer::Below(..) => Some(Kind::Below),
+        Answer::Behind(..) => Some(Kind::Behind),
         Answer::Fresh(..) => Some(Kind::Fresh),
         Answer::Numbers(..) | Answer::Key(..) | Answer::Started(..) => None,
     }

@@ -16,6 +16,7 @@ pub(super) enum Kind {
     Due,
     Parked,
     Below,
+    Behind,
     Fresh,
 }
 
@@ -27,12 +28,12 @@ pub(super) struct Wanted {
     pub(super) backlog: BTreeSet<u8>,
     /// The partition with a backlog that was visited last: they take turns.
     last: u8,
-    /// Partitions in which others may wait behind a key that has too many events, and since when.
+    /// Partitions in which others may wait behind a key that has too many events, and when it is looked whether they do.
     crowded: BTreeMap<u8, Duration>,
     /// Whether a read of many partitions is under way; there is one at a time.
     pub(super) is_reading: bool,
     /// The kinds of these reads, the one that has waited for longest first.
-    pub(super) turns: [Kind; 5],
+    pub(super) turns: [Kind; 6],
     /// When everything is looked at, whether it was hinted or not.
     pub(super) all_at: Duration,
     /// When something that is aside becomes due.
@@ -55,7 +56,7 @@ impl Wanted {
             last: u8::MAX,
             crowded: BTreeMap::new(),
             is_reading: false,
-            turns: [Kind::Blocked, Kind::Due, Kind::Parked, Kind::Below, Kind::Fresh],
+            turns: [Kind::Blocked, Kind::Due, Kind::Parked, Kind::Below, Kind::Behind, Kind::Fresh],
             all_at: now,
             due_at: now,
             parked_at: now,
@@ -93,7 +94,7 @@ impl Wanted {
     /// Notes that an event comes again.
     pub(super) fn expect(&mut self, now: Duration, outcome: &Outcome) {
         if let Outcome::Retry { after, .. } | Outcome::Aside { until: Some(after), .. } = outcome {
-            self.due_at = self.due_at.min(now + *after);
+            self.due_at = self.due_at.min(now.saturating_add(*after));
         }
     }
 
@@ -118,19 +119,32 @@ impl Wanted {
         }
     }
 
-    /// Notes whether a partition is crowded; then there is more of it to read.
-    pub(super) fn note_crowd(&mut self, partition: u8, is_crowded: bool, now: Duration) {
+    /// Notes whether a partition is crowded: then there is more of it to read. If it was not so before, this is when it
+    /// is looked whether others wait there.
+    pub(super) fn note_crowd(&mut self, partition: u8, is_crowded: bool, look_at: Duration) {
         if is_crowded {
             self.backlog.insert(partition);
-            self.crowded.entry(partition).or_insert(now);
+            self.crowded.entry(partition).or_insert(look_at);
         } else {
             self.crowded.remove(&partition);
         }
     }
 
-    /// The partitions that have been crowded since this moment or longer, which are so no more.
-    pub(super) fn crowded_since(&mut self, moment: Duration) -> Vec<u8> {
-        self.crowded.extract_if(.., |_, since| *since <= moment).map(|(partition, _)| partition).collect()
+    /// Notes that a crowd was looked behind; if there is still one, this is when it is looked at next.
+    pub(super) fn note_look(&mut self, partition: u8, is_crowded: bool, look_at: Duration) {
+        self.crowded.remove(&partition);
+        if is_crowded {
+            self.crowded.insert(partition, look_at);
+        }
+    }
+
+    /// The partitions with crowds that are to be looked behind now, the one that has waited for longest first.
+    pub(super) fn crowds_at(&self, now: Duration) -> Vec<u8> {
+        let mut crowds: Vec<(Duration, u8)> =
+            self.crowded.iter().map(|(partition, look_at)| (*look_at, *partition)).collect();
+        crowds.retain(|(look_at, _)| *look_at <= now);
+        crowds.sort_unstable();
+        crowds.into_iter().map(|(_, partition)| partition).collect()
     }
 
     pub(super) fn forget(&mut self, partition: u8) {
@@ -144,9 +158,11 @@ impl Wanted {
         !self.hinted.is_empty() || !self.backlog.is_empty()
     }
 
-    /// When something is to be done that nobody will tell of.
-    pub(super) fn next_time(&self) -> Duration {
+    /// When something is to be done, after `now`, that nobody will tell of. A look that was to be done before waits for
+    /// room, which somebody tells of.
+    pub(super) fn next_time(&self, now: Duration) -> Duration {
         let next = self.all_at.min(self.due_at).min(self.parked_at).min(self.sweep_at);
+        let next = self.crowded.values().copied().filter(|look_at| *look_at > now).fold(next, Duration::min);
         next.max(self.trouble_until)
     }
 }
@@ -164,7 +180,8 @@ mod tests {
         wanted.had_turn(Kind::Fresh);
         wanted.had_turn(Kind::Fresh);
 
-        assert_eq!(wanted.turns, [Kind::Blocked, Kind::Parked, Kind::Below, Kind::Due, Kind::Fresh]);
+        let turns = [Kind::Blocked, Kind::Parked, Kind::Below, Kind::Behind, Kind::Due, Kind::Fresh];
+        assert_eq!(wanted.turns, turns);
     }
 
     /// O4: the safety net reads what nobody has told of, and leaves a backlog to its turns; who asks has everything read.

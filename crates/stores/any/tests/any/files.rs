@@ -158,3 +158,25 @@ async fn missing_url_is_answered() {
 
     assert_eq!(error.to_string(), "no database is configured; set `store.url` (`PILLARBOX_STORE_URL`)");
 }
+
+/// M4: the URL comes from a file of its own, and no other place may give it too.
+#[tokio::test]
+async fn url_comes_from_a_file() {
+    let stage = AnyStage::in_a_file().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("url").display().to_string();
+    std::fs::write(&file, format!("{}\n", stage.store.name())).unwrap();
+    let configured = settings(&[("URL_FILE", &file)]);
+
+    let store = AnyStore::configured(&configured).await.unwrap();
+
+    assert_eq!(store.name(), stage.store.name());
+    let both = [("PILLARBOX_STORE_URL", "orders.db"), ("PILLARBOX_STORE_URL_FILE", file.as_str())];
+    let both = Settings::from_vars("PILLARBOX_", both).unwrap_err().to_string();
+    assert!(both.contains("`store.url` is set too, in the variable `PILLARBOX_STORE_URL`"), "{both}");
+    let missing = AnyStore::configured(&settings(&[("URL_FILE", "/nowhere")])).await.unwrap_err();
+    assert!(
+        missing.to_string().starts_with("`store.url_file` is `/nowhere`, which cannot be read"),
+        "{missing}"
+    );
+}

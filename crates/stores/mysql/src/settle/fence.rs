@@ -84,7 +84,8 @@ impl Fence {
     /// Whether a settlement can be recorded. The second one of the same row cannot.
     pub(super) fn pass(&mut self, settlement: &Settlement) -> bool {
         let Settlement { lease, outcome, .. } = settlement;
-        let is_counted = |row: &Held| outcome.spends() && row.attempts != i64::from(lease.attempts);
+        let must_count = outcome.spends() && !outcome.is_done();
+        let is_counted = |row: &Held| must_count && row.attempts != i64::from(lease.attempts);
         let is_passed = |row: &Held| is_counted(row) || row.is_revised(settlement);
         let passes = self.holds(settlement) && !self.rows.get(&lease.seq).is_some_and(is_passed);
         passes && self.rows.remove(&lease.seq).is_some()

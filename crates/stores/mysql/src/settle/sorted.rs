@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox::store::{DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Token, cut_error};
-use pillarbox_sql::{kept, micros};
+use pillarbox_sql::{counted, kept, micros};
 use serde_json::{Value, json};
 use sqlx::SqlStr;
 use sqlx::mysql::MySqlConnection;
@@ -34,6 +34,7 @@ pub(super) struct Sorted {
 struct Kinds {
     /// Of takes only those of which nothing else is done: what is claimed at birth has a token for each event.
     done: Vec<Value>,
+    fell_back: Vec<Value>,
     retry: Vec<Value>,
     aside: Vec<Value>,
     dead: Vec<Value>,
@@ -41,29 +42,30 @@ struct Kinds {
 }
 
 impl Sorted {
-    pub(super) fn new(settlements: &[Settlement]) -> Self {
+    pub(super) fn new(settlements: &[Settlement], done: DoneRows) -> Self {
         let mut in_order: Vec<&Settlement> = settlements.iter().collect();
         // Rows of owners by their partitions first: those are locked too.
         in_order.sort_by_key(|Settlement { lease, .. }| {
             (lease.token.partition().map(|(partition, _)| partition), lease.seq)
         });
         let mut sorted = Self::default();
-        in_order.into_iter().for_each(|settlement| sorted.add(settlement));
+        in_order.into_iter().for_each(|settlement| sorted.add(settlement, done));
         let alone = sorted.done.extract_if(.., |_, numbers| numbers.len() == 1);
         sorted.of_takes.done = alone.map(|(token, numbers)| json!([numbers[0], token.0])).collect();
         sorted.of_takes.done.sort_unstable_by_key(|row| row[0].as_i64());
         sorted
     }
 
-    fn add(&mut self, settlement: &Settlement) {
+    fn add(&mut self, settlement: &Settlement, done: DoneRows) {
         let Settlement { event_id, lease, outcome, handlers, handlers_before } = settlement;
+        let outcome = counted(outcome, done);
         let (kinds, mut row) = match lease.token.partition() {
             None if *outcome == Outcome::Done => {
                 return self.done.entry(lease.token).or_default().push(lease.seq);
             }
             None => (&mut self.of_takes, vec![json!(lease.seq), json!(lease.token.0)]),
             Some((partition, epoch)) => {
-                if *outcome != Outcome::Done {
+                if !outcome.is_done() {
                     self.partitions.insert(partition);
                 }
                 (
@@ -78,6 +80,7 @@ impl Sorted {
         let Lease { attempts, starts, .. } = *lease;
         let (rows, values) = match outcome {
             Outcome::Done => (&mut kinds.done, Vec::new()),
+            Outcome::FellBack { error } => (&mut kinds.fell_back, vec![json!(attempts), json!(kept(error))]),
             Outcome::Retry { after, error, spent } => {
                 let (spent, retry_in, error) = (i32::from(*spent), micros(*after), kept(error));
                 (
@@ -97,10 +100,10 @@ impl Sorted {
             Outcome::Released => (&mut kinds.released, vec![json!(starts)]),
         };
         row.extend(values);
-        if *outcome != Outcome::Done {
+        if !outcome.is_done() {
             row.push(json!(handlers));
         }
-        if *outcome != Outcome::Done && handlers.is_some() && lease.token.partition().is_some() {
+        if !outcome.is_done() && handlers.is_some() && lease.token.partition().is_some() {
             row.push(json!(handlers_before));
         }
         rows.push(Value::Array(row));
@@ -130,11 +133,13 @@ impl Sorted {
         }
         for (statement, rows) in [
             (alone, self.of_takes.done),
+            (&statements.fell_back, self.of_takes.fell_back),
             (&statements.retry, self.of_takes.retry),
             (&statements.aside, self.of_takes.aside),
             (&statements.dead, self.of_takes.dead),
             (&statements.release, self.of_takes.released),
             (of_owners, self.of_owners.done),
+            (&statements.owned_fell_back, self.of_owners.fell_back),
             (&statements.owned_retry, self.of_owners.retry),
             (&statements.owned_aside, self.of_owners.aside),
             (&statements.owned_dead, self.of_owners.dead),

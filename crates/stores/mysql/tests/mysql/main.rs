@@ -7,6 +7,7 @@ mod cancellations;
 mod client;
 mod cluster;
 mod deadlocks;
+mod examinations;
 mod frozen;
 mod histories;
 mod migrations;
@@ -83,6 +84,14 @@ fn add_trials(suite: &mut Suite, server: Server) {
             implicit_commit_is_noticed
             transaction_in_a_transaction_is_a_savepoint
             store_hides_its_own_deadlocks
+        }
+        examinations {
+            good_database_has_no_finding
+            missing_outbox_and_other_versions_are_problems
+            missing_index_is_a_problem
+            half_changed_mode_is_a_problem
+            open_writer_is_named_by_its_session
+            missing_privilege_is_unknown
         }
         frozen {
             take_that_stopped_frees_its_rows

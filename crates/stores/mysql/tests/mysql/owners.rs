@@ -224,31 +224,33 @@ pub(crate) async fn owners_hide_their_deadlocks(stage: &MySqlStage) {
     let mut owners = Vec::new();
     for number in 0..STORES {
         let store = Arc::new(stage.options().connect().await.unwrap());
-        store.join(&unnamed(&format!("relay-{number}"))).await.unwrap();
-        owners.push((number, store));
+        let instance = unnamed(&format!("relay-{number}"));
+        store.join(&instance).await.unwrap();
+        let mine: Vec<u8> = (0..=u8::MAX).filter(|partition| partition % STORES == number).collect();
+        // Before anybody works: what is free then would go to whoever asks first.
+        let held = store.acquire(&instance, &mine).await.unwrap();
+        owners.push((number, store, held));
     }
 
-    let working = owners.iter().cloned().map(|(number, store)| tokio::spawn(work(number, STORES, store)));
+    let working = owners.iter().cloned().map(|(number, store, held)| tokio::spawn(work(number, store, held)));
     let mut done = 0;
     for worker in working.collect::<Vec<_>>() {
         done += worker.await.unwrap();
     }
 
     assert_eq!(done, events.len());
-    for (_, store) in owners {
+    for (_, store, _) in owners {
         store.close().await;
     }
 }
 
-/// Settles what is fresh in every `of`-th partition, and meanwhile beats and asks for partitions of others.
-async fn work(number: u8, of: u8, store: Arc<MySqlStore>) -> usize {
+/// Settles what is fresh in the partitions that it holds, and meanwhile beats and asks for partitions of others.
+async fn work(number: u8, store: Arc<MySqlStore>, held: Vec<Holding>) -> usize {
     let instance = unnamed(&format!("relay-{number}"));
-    let mine: Vec<u8> = (0..=u8::MAX).filter(|partition| partition % of == number).collect();
-    let held = store.acquire(&instance, &mine).await.unwrap();
     let all: Vec<u8> = (0..=u8::MAX).collect();
     let beating = async {
         for _ in 0..20 {
-            assert_eq!(store.beat(&instance, &[floor(&held[0], 0)]).await.unwrap().held.len(), mine.len());
+            assert_eq!(store.beat(&instance, &[floor(&held[0], 0)]).await.unwrap().held.len(), held.len());
             store.acquire(&instance, &all[..usize::from(number)]).await.unwrap();
             store.release(&instance.owner, &[]).await.unwrap();
         }

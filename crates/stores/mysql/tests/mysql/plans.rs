@@ -58,6 +58,7 @@ const STATEMENTS: &[Expected] = statements! {
     "settle/delete": [BY_NUMBER],
     "settle/done_each": [BY_NUMBER],
     "settle/delete_each": [BY_NUMBER],
+    "settle/fell_back": [BY_NUMBER],
     "settle/held": [BY_NUMBER],
     "settle/free": [BY_NUMBER],
     "settle/present": [BY_NUMBER],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Administration, DoneRows, EventStore, InsertError, Instance, Mode, Outcome, Owner, Ownership, Page,
-    Purge, Selection, Settlement, StoreError, TxStore,
+    PausedRoute, Purge, Selection, Settlement, StoreError, TxStore,
 };
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::conformance::ownership::{
@@ -112,6 +112,9 @@ pub(crate) async fn relay_only_delivers(stage: &MySqlStage) {
     assert!(store.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
     let purge = Purge { older_than: Duration::ZERO, limit: 100, after: 0, dead_too: false };
     assert_eq!(store.purge(purge).await.unwrap().deleted, 1);
+    stage.store.pause_route("orders").await.unwrap();
+    assert_eq!(store.paused_routes().await.unwrap()[0].name, "orders");
+    assert_eq!(store.recall("later", 10).await.unwrap(), 1);
 
     for sql in [
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('order-17', 'OrderPlaced', '{}')",
@@ -131,7 +134,7 @@ pub(crate) async fn relay_owns_partitions(stage: &MySqlStage) {
     stage.store.migrate_to(Mode::Ownership).await.unwrap();
     let relay = Role::new(stage, "relay").await;
     let store = &relay.store;
-    let events: Vec<_> = (0..8).map(|n| order_placed(&format!("order-{n}"))).collect();
+    let events: Vec<_> = (0..9).map(|n| order_placed(&format!("order-{n}"))).collect();
     write(stage, &events).await;
     let (instance, all) = (named("relay", 1), (0..=u8::MAX).collect::<Vec<_>>());
 
@@ -146,7 +149,7 @@ pub(crate) async fn relay_owns_partitions(stage: &MySqlStage) {
         .map(|(fetched, outcome)| Settlement::of(&fetched.taken, outcome))
         .collect();
     assert!(store.settle(&settlements, DoneRows::Keep).await.unwrap().is_empty());
-    let done = Settlement::of(&fetched[7].taken, Outcome::Done);
+    let done = Settlement::of(&fetched[8].taken, Outcome::Done);
     assert!(store.settle(&[done], DoneRows::Delete).await.unwrap().is_empty());
     assert!(store.below(&visits, 10).await.unwrap().is_empty());
     assert!(store.due(&visits, 10).await.unwrap().events.is_empty());
@@ -158,7 +161,7 @@ pub(crate) async fn relay_owns_partitions(stage: &MySqlStage) {
     store.release(&instance.owner, &[floor(&held[7], 1)]).await.unwrap();
     store.leave(&instance.owner).await.unwrap();
     let purge = Purge { older_than: Duration::ZERO, limit: 100, after: 0, dead_too: true };
-    assert_eq!(store.purge(purge).await.unwrap().deleted, 2);
+    assert_eq!(store.purge(purge).await.unwrap().deleted, 3);
 
     relay.leave(stage).await;
 }
@@ -216,6 +219,10 @@ pub(crate) async fn operator_only_operates(stage: &MySqlStage) {
     assert_eq!(store.replay(&Selection::Numbers { from: 1, to: 9 }).await.unwrap(), 1);
     let purge = Purge { older_than: Duration::ZERO, limit: 100, after: 0, dead_too: true };
     store.purge(purge).await.unwrap();
+    assert!(store.pause_route("orders").await.unwrap() && !store.pause_route("orders").await.unwrap());
+    assert!(store.resume_route("orders").await.unwrap());
+    assert_eq!(PausedRoute::recall(store, "orders").await.unwrap(), 0);
+    assert_eq!(store.outlines(page).await.unwrap(), store.outlines_of(&[1, 2]).await.unwrap());
 
     for sql in [
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('order-17', 'OrderPlaced', '{}')",

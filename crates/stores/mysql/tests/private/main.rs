@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
+mod examinations;
 mod replica;
 mod server;
 mod settings;
@@ -19,6 +20,9 @@ use crate::tls::ServerWithoutTls;
 fn main() -> ExitCode {
     let mut suite = Suite::from_args();
     trials!(suite, SERVICES, PrivateServer;
+        examinations {
+            settings_that_weaken_the_promise_are_told
+        }
         settings {
             read_only_server_is_refused
             log_of_statements_is_named

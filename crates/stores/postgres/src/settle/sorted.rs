@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pillarbox::store::{
     DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, Token, cut_error,
 };
-use pillarbox_sql::{kept, micros, refusal};
+use pillarbox_sql::{counted, kept, micros, refusal};
 use sqlx::SqlStr;
 use sqlx::postgres::PgConnection;
 
@@ -77,24 +77,28 @@ impl Numbers {
 #[derive(Default)]
 pub(super) struct Sorted {
     done: Numbers,
+    fell_back: FellBack,
     others: Others,
     /// In parts.
     owned_done: Vec<Numbers>,
+    owned_fell_back: Vec<FellBack>,
     owned_others: Vec<Others>,
 }
 
 impl Sorted {
-    pub(super) fn new(settlements: &[Settlement]) -> Result<Self, StoreError> {
+    pub(super) fn new(settlements: &[Settlement], rows: DoneRows) -> Result<Self, StoreError> {
         let mut settlements: Vec<&Settlement> = settlements.iter().collect();
         settlements.sort_by_key(|settlement| settlement.lease.seq);
         let (owned, taken): (Vec<&Settlement>, Vec<&Settlement>) =
             settlements.into_iter().partition(|settlement| settlement.lease.token.partition().is_some());
-        let (done, others) = apart(taken);
-        let (owned_done, owned_others) = apart(owned);
+        let [done, fell_back, others] = apart(taken, rows);
+        let [owned_done, owned_fell_back, owned_others] = apart(owned, rows);
         Ok(Self {
             done: Numbers::of(&done),
+            fell_back: FellBack::of(&fell_back),
             others: Others::new(&others)?,
             owned_done: owned_done.chunks(DONE_AT_ONCE).map(Numbers::of).collect(),
+            owned_fell_back: owned_fell_back.chunks(OTHERS_AT_ONCE).map(FellBack::of).collect(),
             owned_others: owned_others.chunks(OTHERS_AT_ONCE).map(Others::new).collect::<Result<_, _>>()?,
         })
     }
@@ -108,9 +112,10 @@ impl Sorted {
 
     /// Whether it takes more than one statement.
     pub(super) fn is_mixed(&self) -> bool {
-        let Self { done, others, owned_done, owned_others } = self;
-        let of_takes = [done, &others.numbers].into_iter().filter(|numbers| !numbers.is_empty()).count();
-        of_takes + owned_done.len() + owned_others.len() > 1
+        let Self { done, fell_back, others, owned_done, owned_fell_back, owned_others } = self;
+        let of_takes = [done, &fell_back.numbers, &others.numbers];
+        let of_takes = of_takes.into_iter().filter(|numbers| !numbers.is_empty()).count();
+        of_takes + owned_done.len() + owned_fell_back.len() + owned_others.len() > 1
     }
 
     /// Applies all, and returns the leases that were settled.
@@ -140,6 +145,10 @@ impl Sorted {
         }
         let owned_done = |numbers: &Numbers| numbers.owned(inner.query(owned_done)).bind(numbers.fences().0);
         queries.extend(self.owned_done.iter().map(owned_done));
+        if !self.fell_back.numbers.is_empty() {
+            queries.push(self.fell_back.taken(inner));
+        }
+        queries.extend(self.owned_fell_back.iter().map(|fell_back| fell_back.owned(inner)));
         if !self.others.numbers.is_empty() {
             queries.push(self.others.taken(inner));
         }
@@ -148,9 +157,49 @@ impl Sorted {
     }
 }
 
-/// DONE, which writes the same to all rows, and the others.
-fn apart(settlements: Vec<&Settlement>) -> (Vec<&Settlement>, Vec<&Settlement>) {
-    settlements.into_iter().partition(|settlement| settlement.outcome == Outcome::Done)
+/// DONE, which writes the same to all rows; DONE with an attempt; and the others.
+fn apart(settlements: Vec<&Settlement>, rows: DoneRows) -> [Vec<&Settlement>; 3] {
+    let mut apart = [const { Vec::new() }; 3];
+    for settlement in settlements {
+        let kind = match counted(&settlement.outcome, rows) {
+            Outcome::Done => 0,
+            Outcome::FellBack { .. } => 1,
+            _ => 2,
+        };
+        apart[kind].push(settlement);
+    }
+    apart
+}
+
+/// DONE with an attempt, in columns.
+#[derive(Default)]
+struct FellBack {
+    numbers: Numbers,
+    /// The attempts before.
+    attempts: Vec<i32>,
+    errors: Vec<Option<String>>,
+}
+
+impl FellBack {
+    /// Those of settlements in the order of their numbers.
+    fn of(settlements: &[&Settlement]) -> Self {
+        let attempts = settlements.iter().map(|settlement| count(settlement.lease.attempts)).collect();
+        let errors = settlements.iter().map(|settlement| Change::of(&settlement.outcome).error).collect();
+        Self { numbers: Numbers::of(settlements), attempts, errors }
+    }
+
+    /// The statement for leases of takes.
+    fn taken(&self, inner: &Inner) -> Query {
+        let Numbers { seqs, tokens, .. } = &self.numbers;
+        let query = inner.query(&inner.statements.fell_back).bind(seqs).bind(tokens);
+        query.bind(&self.attempts).bind(&self.errors)
+    }
+
+    /// The statement for leases under the tokens of partitions.
+    fn owned(&self, inner: &Inner) -> Query {
+        let query = self.numbers.owned(inner.query(&inner.statements.owned_fell_back));
+        query.bind(self.numbers.fences().0).bind(&self.attempts).bind(&self.errors)
+    }
 }
 
 /// Outcomes other than DONE, in columns; `None` leaves a column of the row as it is.
@@ -274,6 +323,9 @@ impl Change {
             }
             Outcome::Released => Self::default(),
             Outcome::Done => Self { status: Some(Status::Done), ..Self::default() },
+            Outcome::FellBack { error } => {
+                Self { status: Some(Status::Done), error: kept(error), ..Self::default() }
+            }
         }
     }
 }

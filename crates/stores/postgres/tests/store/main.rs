@@ -5,6 +5,7 @@
 mod bad_input;
 mod cancellations;
 mod cluster;
+mod examinations;
 mod floors;
 mod histories;
 mod hot_path;
@@ -63,6 +64,19 @@ macro_rules! store_trials {
                 a_dropped_watch_loses_no_news
                 a_dropped_connect_or_migration_leaves_the_database_usable
                 a_dropped_from_pool_leaves_the_pool_usable
+            }
+            examinations {
+                good_database_has_no_finding
+                missing_outbox_and_other_versions_are_problems
+                clock_that_is_off_is_told
+                missing_and_invalid_indexes_are_problems
+                owners_need_their_index_and_their_numbers
+                open_writer_is_named_by_its_pid
+                asynchronous_commits_are_told
+                bloat_is_told
+                slot_without_a_reader_is_named
+                missing_privilege_is_unknown
+                examination_leaves_nothing_behind
             }
             floors {
                 nothing_appears_below_a_closed_number

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, InsertError, Mode, Outcome, Ownership, Page, Purge, Selection,
-    Settlement, Stats, StoreError, TxStore, WakeUp,
+    Administration, DoneRows, EventStore, InsertError, Mode, Outcome, Ownership, Page, PausedRoute, Purge,
+    Selection, Settlement, Stats, StoreError, TxStore, WakeUp,
 };
 use pillarbox::{Outbox, PartitionSet, partition_of};
 use pillarbox_postgres::PostgresStore;
@@ -136,6 +136,10 @@ pub(crate) async fn relay_can_deliver_and_not_drop(stage: &PostgresStage) {
     assert!(store.is_current(&owner("relay-1")).await.unwrap());
     let purge = Purge { older_than: Duration::ZERO, limit: 10, after: 0, dead_too: false };
     assert_eq!(store.purge(purge).await.unwrap().deleted, 2);
+    stage.store.pause_route("orders").await.unwrap();
+    assert_eq!(store.paused_routes().await.unwrap()[0].name, "orders");
+    assert_eq!(PausedRoute::recall(&store, "orders").await.unwrap(), 0);
+    denied(store.resume_route("orders").await);
 
     let table = |sql: &str| sql.replace("outbox", &format!("{}.outbox", stage.schema)).leak() as &'static str;
     for sql in [
@@ -169,6 +173,11 @@ pub(crate) async fn operator_can_operate_and_not_write(stage: &PostgresStage) {
     assert_eq!(store.replay(&ids(&first)).await.unwrap(), 1);
     assert_eq!(store.discard(&ids(&second)).await.unwrap(), [second.id()]);
     store.purge(Purge { older_than: Duration::ZERO, limit: 10, after: 0, dead_too: true }).await.unwrap();
+    assert!(store.pause_route("orders").await.unwrap() && !store.pause_route("orders").await.unwrap());
+    assert!(store.resume_route("orders").await.unwrap());
+    assert_eq!(PausedRoute::recall(&store, "orders").await.unwrap(), 0);
+    let page = Page { after: 0, limit: 10 };
+    assert_eq!(store.outlines(page).await.unwrap(), store.outlines_of(&[1, 2]).await.unwrap());
 
     let mut tx = store.begin().await.unwrap();
     let written = store.insert(&mut tx, &[order_placed("order-3")], None).await;

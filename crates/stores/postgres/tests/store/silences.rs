@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{CommitError, EventStore, StoreError, TxStore};
+use pillarbox::store::{CommitError, EventStore, InsertError, StoreError, TxStore};
 use pillarbox_postgres::{PostgresOptions, PostgresStore, PostgresTx};
 use pillarbox_testkit::conformance::{order_placed, take, write};
 use sqlx::postgres::PgPoolOptions;
@@ -16,35 +16,42 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A store with one connection for transactions, that waits 300 ms for a statement, on a way of its own.
+/// A store that gives a statement up after half a second: soon enough for a test, and longer than most take on a machine
+/// that is busy with others.
 fn impatient(options: PostgresOptions, stage: &PostgresStage) -> PostgresOptions {
-    options.schema(&stage.schema).statement_timeout(Duration::from_millis(200)).paces(GRACE, PATIENCE)
+    options.schema(&stage.schema).statement_timeout(Duration::from_millis(400)).paces(GRACE, PATIENCE)
 }
 
+/// An impatient one with one connection for transactions, on a way of its own.
 async fn store_on(way: &Way, stage: &PostgresStage) -> PostgresStore {
     let options = impatient(PostgresStore::options(&way.url), stage).max_connections(1);
     options.connect_timeout(Duration::from_secs(2)).connect().await.unwrap()
 }
 
-/// A transaction with one event in it, as soon as there is a connection for it.
+/// A transaction with one event in it, as soon as there is a connection for it that answers.
 async fn begun(store: &PostgresStore) -> PostgresTx {
-    let mut tx = loop {
-        match store.begin().await {
-            Err(error) if error.is_transient() => {}
-            begun => break begun.unwrap(),
+    loop {
+        match written(store).await {
+            Err(InsertError::Store(error)) if error.is_transient() => {}
+            begun => return begun.unwrap(),
         }
-    };
-    store.insert(&mut tx, &[order_placed("order-17")], None).await.unwrap();
-    tx
+    }
+}
+
+async fn written(store: &PostgresStore) -> Result<PostgresTx, InsertError> {
+    let mut tx = store.begin().await.map_err(InsertError::Store)?;
+    store.insert(&mut tx, &[order_placed("order-17")], None).await?;
+    Ok(tx)
 }
 
 async fn in_time<T>(call: impl Future<Output = T>) -> T {
     timeout(PATIENCE, call).await.expect("it ends in time")
 }
 
-/// The only connection for transactions is there again, and not in one.
+/// The only connection for transactions is there again, and not in one. A busy server may keep a commit waiting for longer
+/// than the store is patient; then the next one tells.
 async fn assert_usable(store: &PostgresStore) {
-    in_time(async { PostgresStore::commit(begun(store).await).await }).await.unwrap();
+    in_time(async { while PostgresStore::commit(begun(store).await).await.is_err() {} }).await;
 }
 
 /// W5: a commit that nobody answers is not known to have happened.
@@ -121,9 +128,9 @@ pub(crate) async fn connection_that_is_not_released_is_given_up(stage: &Postgres
     let pool = pool.connect(&stage.url).await.unwrap();
     let store = impatient(PostgresStore::options_of_pool(pool), stage).connect().await.unwrap();
 
-    PostgresStore::commit(begun(&store).await).await.unwrap();
-
-    assert_usable(&store).await;
+    for _ in 0..2 {
+        assert_usable(&store).await;
+    }
 }
 
 /// S3: a login that the server refuses is not tried twice.

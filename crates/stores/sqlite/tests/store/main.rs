@@ -5,6 +5,7 @@
 mod bad_files;
 mod cancellations;
 mod costs;
+mod examinations;
 mod histories;
 mod members;
 mod migrations;

@@ -38,6 +38,7 @@ const STATEMENTS: &[Statement] = statements! {
     "settle/delete": [BY_NUMBER],
     "settle/done_each": [BY_NUMBER],
     "settle/delete_each": [BY_NUMBER],
+    "settle/fell_back": [BY_NUMBER],
     "settle/retry": [BY_NUMBER],
     "settle/aside": [BY_NUMBER],
     "settle/dead": [BY_NUMBER],

@@ -1,0 +1,5 @@
+INSERT IGNORE INTO outbox_meta (name, value)
+VALUES (
+    CONCAT('paused:', ?),
+    TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '1970-01-01 00:00:00', UTC_TIMESTAMP(6))
+)

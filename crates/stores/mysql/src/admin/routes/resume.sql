@@ -1,0 +1,2 @@
+DELETE FROM outbox_meta
+WHERE name = CONCAT('paused:', ?)

@@ -1,0 +1,7 @@
+SELECT seq
+FROM outbox_event FORCE INDEX (outbox_event_aside)
+WHERE aside_in IN (?)
+    AND available_at > UTC_TIMESTAMP(6)
+    AND available_at < TIMESTAMP '9999-12-31 23:59:59.999999'
+    AND reason = ?
+LIMIT ?

@@ -1,0 +1,15 @@
+SELECT
+    seq,
+    event_id,
+    event_type,
+    aggregate_id,
+    event_key,
+    status,
+    attempts,
+    created_at,
+    done_at,
+    last_error,
+    reason
+FROM outbox_event
+WHERE seq = ANY($1)
+ORDER BY seq;

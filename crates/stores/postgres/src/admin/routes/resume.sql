@@ -1,0 +1,2 @@
+DELETE FROM outbox_meta
+WHERE name = 'paused:' || $1::text;

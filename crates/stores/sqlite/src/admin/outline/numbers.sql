@@ -1,0 +1,15 @@
+SELECT
+    seq,
+    event_id,
+    event_type,
+    aggregate_id,
+    event_key,
+    status,
+    attempts,
+    created_at,
+    done_at,
+    last_error,
+    reason
+FROM outbox_event NOT INDEXED
+WHERE seq IN (SELECT value FROM json_each(?1))
+ORDER BY seq;

@@ -1,0 +1,4 @@
+SELECT name
+FROM sqlite_schema
+WHERE type = 'index'
+    AND tbl_name = 'outbox_event';
