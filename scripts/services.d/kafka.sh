@@ -1,11 +1,14 @@
 # shellcheck shell=bash disable=SC2034
-# Apache Kafka from Maven Central: one node that is broker and controller. The controller has the next port.
+# Apache Kafka from Maven Central: one node that is broker and controller. Its ports, from the first on: for clients; of
+# the controller; for clients that come through a proxy; where they are told that the broker is, so that tests put their
+# proxy there, and nothing of ours listens; for clients with a name and a password (both `pillarbox`); for such over TLS,
+# with a certificate that is signed by itself.
 
 KAFKA=4.3.1
 variable=PILLARBOX_TEST_KAFKA_BROKERS
 default_port=19092
 account=nobody
-ports=2
+ports=6
 patience=180
 
 install_server() {
@@ -57,6 +60,8 @@ url() {
 }
 
 prepare() {
+    give_certificate
+    cat "$DIR/key.pem" "$DIR/cert.pem" | confide "$DIR/server.pem"
     [[ -d $DIR/data ]] || format || return
     write_settings "$DIR/data"
 }
@@ -66,17 +71,30 @@ format() {
     write_settings "$DIR/data.new"
     choose_java
     as_account "${JAVA[@]}" kafka.tools.StorageTool format \
-        -t "$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | head -c 22)" -c "$DIR/server.properties" || return
+        -t "$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | head -c 22)" -c "$DIR/server.properties" \
+        --add-scram 'SCRAM-SHA-512=[name=pillarbox,password=pillarbox]' || return
     mv "$DIR/data.new" "$DIR/data"
 }
 
 write_settings() {
+    local at=127.0.0.1 plain scram
+    plain='org.apache.kafka.common.security.plain.PlainLoginModule required user_pillarbox="pillarbox";'
+    scram='org.apache.kafka.common.security.scram.ScramLoginModule required;'
     cat >"$DIR/server.properties" <<CONF
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:$((PORT + 1))
-listeners=PLAINTEXT://127.0.0.1:$PORT,CONTROLLER://127.0.0.1:$((PORT + 1))
-advertised.listeners=PLAINTEXT://127.0.0.1:$PORT
+listeners=PLAINTEXT://$at:$PORT,CONTROLLER://$at:$((PORT + 1)),PROXIED://$at:$((PORT + 2)),NAMED://$at:$((PORT + 4)),SECURED://$at:$((PORT + 5))
+advertised.listeners=PLAINTEXT://$at:$PORT,PROXIED://$at:$((PORT + 3)),NAMED://$at:$((PORT + 4)),SECURED://$at:$((PORT + 5))
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT,NAMED:SASL_PLAINTEXT,SECURED:SASL_SSL
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.named.plain.sasl.jaas.config=$plain
+listener.name.named.scram-sha-512.sasl.jaas.config=$scram
+listener.name.secured.plain.sasl.jaas.config=$plain
+listener.name.secured.scram-sha-512.sasl.jaas.config=$scram
+listener.name.secured.ssl.keystore.type=PEM
+listener.name.secured.ssl.keystore.location=$DIR/server.pem
+inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs=$1
 offsets.topic.replication.factor=1

@@ -65,12 +65,12 @@ lock_ports_and_find() (
     die "no free port found between 20000 and 30000"
 )
 
-# True for a port of another instance, which may not have started on it yet. None needs more than three.
+# True for a port of another instance, which may not have started on it yet. None needs more than four.
 reserved() {
     local file first
     for file in "$SERVICES"/*/port; do
         first=$(cat "$file" 2>/dev/null) || continue
-        [[ $file != "$DIR/port" ]] && (($1 >= first && $1 < first + 3)) && return
+        [[ $file != "$DIR/port" ]] && (($1 >= first && $1 < first + 4)) && return
     done
     return 1
 }

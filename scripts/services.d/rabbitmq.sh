@@ -5,7 +5,7 @@ variable=PILLARBOX_TEST_AMQP_URL
 default_port=15673
 account=rabbitmq
 ports=3
-patience=180
+patience=300
 
 # The program in sbin becomes the user `rabbitmq` by itself and takes no environment; this one does.
 SERVER=/usr/lib/rabbitmq/bin/rabbitmq-server

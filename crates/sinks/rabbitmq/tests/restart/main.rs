@@ -1,0 +1,24 @@
+//! A RabbitMQ of the test's own: killed while sinks publish to it.
+
+#![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
+
+mod server;
+mod service;
+
+use std::process::ExitCode;
+
+use pillarbox_testkit::servers::Suite;
+use pillarbox_testkit::trials;
+
+use server::{KilledServer, PYTHON, SERVICES};
+
+fn main() -> ExitCode {
+    let mut suite = Suite::from_args();
+    let server = if PYTHON.url().is_some() { SERVICES } else { PYTHON };
+    trials!(suite, server, KilledServer;
+        service {
+            nothing_acknowledged_is_lost_when_the_server_is_killed
+        }
+    );
+    suite.run()
+}
