@@ -9,7 +9,8 @@ const HINT: &str = "write a number and a unit, for example `30s`, `15m`, `12h` o
 const LONGEST: u64 = 36_500 * 86_400_000;
 
 /// An age, which is shown as it was given.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(try_from = "String")]
 pub(crate) struct Age {
     given: String,
     pub(crate) duration: Duration,
@@ -20,6 +21,14 @@ impl FromStr for Age {
 
     fn from_str(given: &str) -> Result<Self, String> {
         Ok(Self { given: given.trim().to_owned(), duration: parse(given)? })
+    }
+}
+
+impl TryFrom<String> for Age {
+    type Error = String;
+
+    fn try_from(given: String) -> Result<Self, String> {
+        given.parse().map_err(|reason| format!("`{given}` is no time: {reason}"))
     }
 }
 

@@ -1,26 +1,32 @@
 //! The command line.
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Verdict};
-use crate::{dead, demo, handlers, keys, migrate, purge, status, terminal};
+use crate::{
+    bench, config, dead, demo, doctor, handlers, keys, migrate, pause, purge, relay, routes, status, tail,
+    terminal,
+};
 
 const EXAMPLES: &str = "\
 Examples:
   pillarbox demo                                watch orders commit and events arrive
   pillarbox demo --crash                        kill it in the middle; nothing is lost
   pillarbox migrate --db shop.db                make the outbox in your database
+  pillarbox relay --config pillarbox.toml       deliver its events to brokers and webhooks
   pillarbox status --db shop.db                 what waits, what is dead
   pillarbox status --db postgres://shop@db/shop the same in PostgreSQL; mysql:// in MySQL and MariaDB
   PILLARBOX_DB=shop.db pillarbox dead list      what was given up, and why
+  pillarbox doctor --config pillarbox.toml      what does not work, or weakens what is promised
 ";
 
-/// A transactional outbox: a demo, and the operator's tool.
+/// A transactional outbox: a demo, the relay, and the operator's tool.
 #[derive(Debug, Parser)]
-#[command(name = "pillarbox", version, max_term_width = 100, after_help = help(EXAMPLES))]
+#[command(name = "pillarbox", version, long_version = VERSION.as_str(), max_term_width = 100, after_help = help(EXAMPLES))]
 pub(crate) struct Pillarbox {
     #[command(subcommand)]
     command: Command,
@@ -30,14 +36,29 @@ pub(crate) struct Pillarbox {
 enum Command {
     Demo(demo::Demo),
     Migrate(migrate::Migrate),
+    Relay(relay::Relay),
+    Config(config::Command),
+    Routes(routes::Routes),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
     Status(status::Status),
-    Dead(dead::Dead),
+    Tail(tail::Tail),
+    Doctor(doctor::Doctor),
+    Dead(Box<dead::Dead>),
     Keys(keys::Keys),
     Handlers(handlers::Handlers),
     Purge(purge::Purge),
+    Bench(bench::Bench),
     #[command(hide = true)]
     DemoChild(demo::Child),
 }
+
+/// The version, and what this program was built with.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let stores: Vec<&str> = pillarbox_any::kinds().into_iter().map(|kind| kind.word()).collect();
+    let sinks = relay::sinks::built_with();
+    format!("{}\ndatabases: {}\nsinks: {}", env!("CARGO_PKG_VERSION"), stores.join(", "), sinks.join(", "))
+});
 
 /// Examples and exit codes, for the end of a command's help.
 pub(crate) fn help(examples: &str) -> String {
@@ -62,6 +83,8 @@ impl Pillarbox {
 
     /// Runs the command to its end.
     pub(crate) fn run(self) -> anyhow::Result<Verdict> {
+        // Libraries install none; it fails only if there is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         self.command.log();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(self.command.run())
@@ -69,8 +92,12 @@ impl Pillarbox {
 }
 
 impl Command {
-    /// Sends the log to stderr. The demo fails deliveries on purpose and stays silent unless `RUST_LOG` is set.
+    /// Sends the log to stderr. The demo fails deliveries on purpose and stays silent unless `RUST_LOG` is set; how the
+    /// relay logs stands in its file.
     fn log(&self) {
+        if matches!(self, Self::Relay(_)) {
+            return;
+        }
         let quiet = if matches!(self, Self::Demo(_) | Self::DemoChild(_)) { "off" } else { "error" };
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(quiet));
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
@@ -81,11 +108,19 @@ impl Command {
             Self::Demo(demo) => return demo.run().await,
             Self::DemoChild(child) => child.run().await?,
             Self::Migrate(migrate) => migrate.run().await?,
+            Self::Relay(relay) => relay.run().await?,
+            Self::Config(config) => config.run()?,
+            Self::Routes(routes) => return routes.run(),
+            Self::Pause(pause) => pause.run().await?,
+            Self::Resume(resume) => resume.run().await?,
             Self::Status(status) => status.run().await?,
+            Self::Tail(tail) => tail.run().await?,
+            Self::Doctor(doctor) => return doctor.run().await,
             Self::Dead(dead) => dead.run().await?,
             Self::Keys(keys) => keys.run().await?,
             Self::Handlers(handlers) => return handlers.run().await,
             Self::Purge(purge) => purge.run().await?,
+            Self::Bench(bench) => bench.run().await?,
         }
         Ok(Verdict::Good)
     }
@@ -127,9 +162,19 @@ mod tests {
     #[test]
     fn a_url_is_shown_by_no_command() {
         let url = "postgres://shop:seventeen@localhost/shop";
-        for command in
-            ["demo", "migrate", "status", "purge --older-than 1d", "dead list", "keys list", "handlers list"]
-        {
+        for command in [
+            "demo",
+            "migrate",
+            "status",
+            "purge --older-than 1d",
+            "dead list",
+            "keys list",
+            "handlers list",
+            "bench",
+            "doctor",
+            "tail",
+            "resume --all",
+        ] {
             let line = format!("pillarbox {command} --db {url}");
 
             let read = Pillarbox::try_parse_from(line.split(' ')).unwrap();

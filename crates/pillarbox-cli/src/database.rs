@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use clap::Args;
-use pillarbox::store::StoreError;
+use pillarbox::store::{Diagnosis, StoreError};
 use pillarbox_any::{AnyOptions, AnyStore, Kind};
 
 pub(crate) use file::SqliteFile;
@@ -69,8 +69,14 @@ impl Database {
         Self { db, tables }
     }
 
-    /// Opens an outbox that exists.
-    pub(crate) async fn open(&self) -> anyhow::Result<Opened> {
+    /// The same database, and in it the tables with another prefix.
+    pub(crate) fn with_prefix(&self, prefix: &str) -> Self {
+        let schema = self.tables.schema.clone();
+        Self { db: self.db.clone(), tables: Tables { schema, prefix: prefix.to_owned() } }
+    }
+
+    /// Opens a database that exists, with or without an outbox in it.
+    pub(crate) async fn reach(&self) -> anyhow::Result<AnyStore> {
         let file = self.file()?;
         if let Some(file) = &file
             && !file.path().exists()
@@ -78,7 +84,12 @@ impl Database {
             let path = file.name();
             return Err(Unusable(format!("no such file: `{path}`; `pillarbox migrate` creates it")).into());
         }
-        let store = self.connect(file, self.options()).await?;
+        self.connect(file, self.options()).await
+    }
+
+    /// Opens an outbox that exists.
+    pub(crate) async fn open(&self) -> anyhow::Result<Opened> {
+        let store = self.reach().await?;
         let name = store.name();
         match store.check().await {
             Ok(version) => Ok(Opened { store, version, name }),
@@ -94,6 +105,12 @@ impl Database {
         let file = self.file()?;
         let options = self.options().create_if_missing(file.is_some());
         self.connect(file, options).await
+    }
+
+    /// Looks at an outbox, which need not be there, without changing anything.
+    pub(crate) async fn examine(&self) -> anyhow::Result<Diagnosis> {
+        self.file()?;
+        Ok(self.options().examine().await?)
     }
 
     /// The file, if the database is one; refuses what exists and is no SQLite database.

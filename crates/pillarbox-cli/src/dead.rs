@@ -1,8 +1,11 @@
 //! `pillarbox dead`: events that were given up.
 
+mod filter;
 mod list;
 mod selection;
 mod show;
+mod steps;
+mod walk;
 
 use clap::{Args, Subcommand};
 
@@ -12,7 +15,8 @@ const EXAMPLES: &str = "\
 Examples:
   pillarbox dead list --db shop.db
   pillarbox dead show --db shop.db 01JQ5Z3V7N8XK4M2T9R6B0CWDE
-  pillarbox dead replay --db shop.db --all
+  pillarbox dead replay --db shop.db --type 'Order*' --since 2h --dry-run
+  pillarbox dead replay --db shop.db --all --rate 500
   pillarbox dead discard --db shop.db 01JQ5Z3V7N8XK4M2T9R6B0CWDE
 ";
 

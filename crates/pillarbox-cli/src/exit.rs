@@ -4,16 +4,16 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use pillarbox::store::StoreError;
-use sqlx::mysql::MySqlDatabaseError;
+use pillarbox_any::is_missing_database;
 
 /// The exit codes, as `--help` explains them.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done
   1  it failed: a server cannot be reached, or refuses; or it is not complete: some events were busy, or name both
-     handlers; in the demo also: the ledger does not balance
-  2  wrong usage, or the database is missing, of an unknown kind, without an outbox, or of another version
-  3  there is no such event, or it is not dead; or a key is not parked; or no event names the handler
+     handlers, or it was interrupted; in the demo also: the ledger does not balance; in the doctor: there is a problem
+  2  wrong usage or configuration, or the database is missing, of an unknown kind, without an outbox, or of another version
+  3  there is no such event, or it is not dead, or none matches; or a key is not parked; or no event names the handler
 ";
 
 /// What the user gave cannot be used.
@@ -47,7 +47,7 @@ pub(crate) fn code_of(result: anyhow::Result<Verdict>) -> ExitCode {
 }
 
 /// The error and its causes. Drivers repeat the cause in their own text; it is said once.
-fn text(error: &anyhow::Error) -> String {
+pub(crate) fn text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         match text.as_str() {
@@ -84,13 +84,4 @@ fn number(error: &anyhow::Error) -> u8 {
             )
         });
     if is_usage { 2 } else { 1 }
-}
-
-/// Whether a server says that it has no such database.
-fn is_missing_database(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let Some(sqlx::Error::Database(said)) = cause.downcast_ref() else { return false };
-    match said.try_downcast_ref::<MySqlDatabaseError>() {
-        Some(said) => said.number() == 1049,
-        None => said.code().as_deref() == Some("3D000"),
-    }
 }

@@ -20,6 +20,19 @@ pub(crate) fn events(number: u64) -> String {
     format!("{} event{}", count(number), if number == 1 { "" } else { "s" })
 }
 
+/// `1 dead event`, `1,234 dead events`.
+pub(crate) fn dead_events(number: u64) -> String {
+    format!("{} dead event{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// How many of something there are in a second: `0.5/s`, `12.3/s`, `1,234/s`.
+pub(crate) fn rate(per_second: f64) -> String {
+    match per_second {
+        few if few < 99.95 => format!("{few:.1}/s"),
+        many => format!("{}/s", count(many.round() as u64)),
+    }
+}
+
 /// A duration in the unit that fits: `310 µs`, `2.1 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
 pub(crate) fn time(duration: Duration) -> String {
     let micros = duration.as_micros();
@@ -65,6 +78,14 @@ mod tests {
             assert_eq!(count(number), text);
         }
         assert_eq!((events(1).as_str(), events(2).as_str()), ("1 event", "2 events"));
+    }
+
+    #[test]
+    fn rates_have_a_fraction_while_it_matters() {
+        for (per_second, text) in [(0.0, "0.0/s"), (12.34, "12.3/s"), (99.96, "100/s"), (1_234.5, "1,235/s")]
+        {
+            assert_eq!(rate(per_second), text);
+        }
     }
 
     #[test]

@@ -5,10 +5,11 @@ mod list;
 mod partition;
 
 use clap::{Args, Subcommand};
-use pillarbox::store::{Blocked, Ownership};
+use pillarbox::store::{Administration, Blocked, Mode, Ownership};
 use pillarbox_any::AnyStore;
 
 use crate::command;
+use crate::exit::Unusable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +18,9 @@ Examples:
   pillarbox keys skip --db shop.db order-17
   pillarbox keys partition order-17
 ";
+
+const NO_ORDER: &str = "no key waits here, for no order is kept: the mode of this outbox is `claims`; with `ordered` in the \
+                        configuration of all who deliver it is";
 
 /// List keys that wait, let parked ones go on, and tell the partition of any
 ///
@@ -52,7 +56,12 @@ impl Keys {
 /// All keys that must not go on, in the order of their names.
 async fn blocked(store: &AnyStore) -> anyhow::Result<Vec<Blocked>> {
     let all: Vec<u8> = (0..=u8::MAX).collect();
-    let mut blocked = store.blocked(&all).await?;
+    let mut blocked = match store.blocked(&all).await {
+        Err(_) if store.census().await?.mode == Mode::Claims => {
+            return Err(Unusable(NO_ORDER.to_owned()).into());
+        }
+        blocked => blocked?,
+    };
     blocked.sort_by(|one, other| one.key.cmp(&other.key));
     Ok(blocked)
 }

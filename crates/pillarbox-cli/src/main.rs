@@ -1,18 +1,28 @@
-//! The binary `pillarbox`: a demo of the outbox, and the operator's tool.
+//! The binary `pillarbox`: a demo of the outbox, the relay, and the operator's tool.
 
 mod age;
+mod bench;
 mod command;
+mod config;
 mod database;
 mod dead;
 mod demo;
+mod doctor;
 mod exit;
 mod figure;
 mod handlers;
+mod interrupt;
 mod keys;
 mod migrate;
+mod moment;
+mod pace;
+mod pause;
 mod payload;
 mod purge;
+mod relay;
+mod routes;
 mod status;
+mod tail;
 mod terminal;
 
 use std::process::ExitCode;

@@ -64,8 +64,8 @@ pub(crate) struct Migrate {
 }
 
 /// How work is taken.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Mode {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
     /// Row by row; no order is kept
     Claims,
     /// By partitions, each of which one instance owns; order by key can be had

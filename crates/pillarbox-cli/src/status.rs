@@ -2,23 +2,30 @@
 
 mod census;
 mod handlers;
+mod reading;
+mod relay;
+mod screen;
+mod watch;
 
 use std::fmt::{self, Write};
 
 use clap::Args;
-use pillarbox::store::{Administration, HandlerCensus, Stats};
-use pillarbox_any::Kind;
-use serde::Serialize;
 
+use self::reading::{Place, Reading};
+use self::relay::RelayUrl;
+use self::watch::Watch;
+use crate::age::Age;
 use crate::command;
 use crate::database::{Database, Opened};
-use crate::handlers::COUNTED;
-use crate::{figure, terminal};
+use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
   pillarbox status --db shop.db
   pillarbox status --db postgres://shop@localhost/shop --schema billing
+  pillarbox status --db shop.db --watch             the same every 2 seconds, with rates
+  pillarbox status --db shop.db --watch=10s --json  an object a line
+  pillarbox status --db shop.db --relay http://127.0.0.1:9464
   pillarbox status --db shop.db --json | jq .oldest_due_seconds
   pillarbox status --db shop.db --json | jq '.instances[] | {name, partitions, is_alive}'
   pillarbox status --db shop.db --json | jq '.handlers[] | select(.unknown > 0)'
@@ -29,77 +36,56 @@ Examples:
 /// The number of done events is an estimate, because counting them would read the whole table. Where partitions are owned
 /// it also shows who owns how many, what waits in them, and how many keys wait. Handlers that events wait for are named; of
 /// one that is unknown, the instance that looked last had none.
+///
+/// With --watch it goes on until Ctrl-C: in a terminal as a table that is drawn anew, elsewhere a line for each reading. A
+/// reading that fails is shown as unknown, and tried again. How many were written in a second follows from the highest
+/// number, how many were delivered is estimated from that and from what waits.
 #[derive(Args, Debug)]
 #[command(after_help = command::help(EXAMPLES))]
 pub(crate) struct Status {
     #[command(flatten)]
     database: Database,
 
+    /// Show it again and again, every 2 seconds or as often as given
+    #[arg(
+        long,
+        value_name = "EVERY",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2s",
+        value_parser = watch::every
+    )]
+    watch: Option<Age>,
+
+    /// Ask a running relay too how its sinks are doing: the address of its `http.listen`
+    #[arg(long, env = "PILLARBOX_RELAY", value_name = "URL")]
+    relay: Option<RelayUrl>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Shown {
-    database: String,
-    /// `sqlite`, `postgres` or `mysql`.
-    store: &'static str,
-    schema_version: u32,
-    new: u64,
-    retry: u64,
-    pending: u64,
-    dead: u64,
-    done_estimate: u64,
-    /// `null` if nothing is due.
-    oldest_due_seconds: Option<f64>,
-    #[serde(flatten)]
-    census: census::Shown,
-    #[serde(flatten)]
-    handlers: handlers::Shown,
-}
-
 impl Status {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let Opened { store, version, name } = self.database.open().await?;
-        let (stats, census) = (store.stats().await?, store.census().await?);
-        let owed = HandlerCensus::take(&store, COUNTED).await?;
-        let kind = store.kind();
+        let place = Place { name, kind: store.kind(), version };
+        if let Some(every) = self.watch {
+            let watch = Watch { store, place, relay: self.relay, every, json: self.json };
+            return watch.run().await;
+        }
+        let reading = Reading::take(&store, self.relay.as_ref()).await?;
         store.close().await;
         if self.json {
-            return terminal::json(&Shown {
-                database: name,
-                store: kind.word(),
-                schema_version: version,
-                new: stats.new,
-                retry: stats.retry,
-                pending: stats.pending(),
-                dead: stats.dead,
-                done_estimate: stats.done_estimate,
-                oldest_due_seconds: stats.oldest_due_for.map(|lag| lag.as_secs_f64()),
-                census: census::Shown::of(&census),
-                handlers: handlers::Shown::of(&owed),
-            });
+            terminal::json(&reading.shown(&place))?;
+        } else {
+            terminal::print(&reading.table(&place, None)?)?;
         }
-        let counts = table(&name, kind, version, &stats)?;
-        terminal::print(&format!("{counts}\n{}{}", handlers::table(&owed)?, census::table(&census)?))
+        match reading.relay.as_ref().and_then(relay::Answer::error) {
+            Some(reason) => anyhow::bail!(reason),
+            None => Ok(()),
+        }
     }
-}
-
-fn table(name: &str, kind: Kind, version: u32, stats: &Stats) -> Result<String, fmt::Error> {
-    let lag = stats.oldest_due_for.map_or_else(|| "–".to_owned(), figure::time);
-    let mut table = String::new();
-    writeln!(table, "{name}, {kind}, schema version {version}\n")?;
-    for (label, value, remark) in [
-        ("new", figure::count(stats.new), "never tried"),
-        ("retry", figure::count(stats.retry), "to be tried again"),
-        ("dead", figure::count(stats.dead), "given up; see `pillarbox dead list`"),
-        ("done", format!("~{}", figure::count(stats.done_estimate)), "delivered; an estimate"),
-        ("oldest due", lag, "how long the oldest has been waiting"),
-    ] {
-        write_line(&mut table, label, &value, remark)?;
-    }
-    Ok(table)
 }
 
 fn write_line(table: &mut String, label: &str, value: &str, remark: &str) -> fmt::Result {

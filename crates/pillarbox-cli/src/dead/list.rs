@@ -3,15 +3,16 @@
 use std::fmt::Write;
 
 use clap::Args;
-use pillarbox::store::{Administration, Page, StoredEvent};
-use pillarbox_any::AnyStore;
+use pillarbox::store::{Administration, StoredEvent};
 use serde::Serialize;
 
+use super::filter::Filter;
+use super::walk::Walk;
 use crate::command;
 use crate::database::Database;
 use crate::{figure, terminal};
 
-/// Events read at once.
+/// Events read at once where all are listed.
 const AT_ONCE: usize = 50;
 /// Characters of an error that fit into a line.
 const ERROR_WIDTH: usize = 60;
@@ -20,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   pillarbox dead list --db shop.db
   pillarbox dead list --db shop.db --limit 20 --after 1234
+  pillarbox dead list --db shop.db --type 'Order*' --since 2h --error 'timed out'
   pillarbox dead list --db shop.db --json | jq -r '.events[].event_id'
 ";
 
@@ -29,6 +31,9 @@ Examples:
 pub(super) struct List {
     #[command(flatten)]
     database: Database,
+
+    #[command(flatten)]
+    filter: Filter,
 
     /// The most events to list
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -50,8 +55,9 @@ struct Listed {
     next_after: Option<i64>,
 }
 
+/// An event in short.
 #[derive(Serialize)]
-struct Line {
+pub(super) struct Line {
     number: i64,
     event_id: String,
     /// `null` if the row cannot be read; so are the others.
@@ -64,7 +70,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(stored: StoredEvent) -> Self {
+    pub(super) fn of(stored: StoredEvent) -> Self {
         let event = stored.event.ok();
         let aggregate_id = event.as_ref().and_then(|event| event.aggregate_id());
         Self {
@@ -82,40 +88,60 @@ impl Line {
 
 impl List {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let store = self.database.open().await?.store;
+        let Self { database, filter, limit, after, json } = self;
+        let is_filtered = !filter.is_empty();
+        let sieve = filter.sieve()?;
+        let store = database.open().await?.store;
         let total = store.stats().await?.dead;
-        let limit = self.limit as usize;
+        let limit = limit as usize;
+        let bar = terminal::bar(total, "  looking {wide_bar} {percent} % · {msg}");
+        let mut walk = Walk::new(sieve, after, i64::MAX);
+        let mut events = Vec::new();
         // One more than asked for, to see whether another page follows.
-        let mut events = self.lines(&store, limit + 1).await?;
+        while events.len() <= limit {
+            let most = if is_filtered { usize::MAX } else { (limit + 1 - events.len()).min(AT_ONCE) };
+            let Some(page) = walk.page(&store, most).await? else { break };
+            events.extend(page.into_iter().map(Line::of));
+            bar.set_position(walk.passed());
+            bar.set_message(figure::events(events.len() as u64));
+        }
+        bar.finish_and_clear();
         store.close().await;
         let has_more = events.len() > limit;
         events.truncate(limit);
         let next_after = events.last().map(|last| last.number).filter(|_| has_more);
         let listed = Listed { events, next_after };
-        if self.json {
+        if json {
             return terminal::json(&listed);
         }
-        terminal::print(&table(&listed, total)?)
-    }
-
-    /// Up to `most` lines, read a few at a time: payloads come with them, and may be large.
-    async fn lines(&self, store: &AnyStore, most: usize) -> anyhow::Result<Vec<Line>> {
-        let (mut lines, mut after) = (Vec::new(), self.after);
-        while lines.len() < most {
-            let page = store.dead(Page { after, limit: (most - lines.len()).min(AT_ONCE) }).await?;
-            let Some(last) = page.last() else { break };
-            after = last.seq;
-            lines.extend(page.into_iter().map(Line::of));
-        }
-        Ok(lines)
+        terminal::print(&text(&listed, total, is_filtered)?)
     }
 }
 
-fn table(listed: &Listed, total: u64) -> Result<String, std::fmt::Error> {
+fn text(listed: &Listed, total: u64, is_filtered: bool) -> Result<String, std::fmt::Error> {
     if listed.events.is_empty() {
-        return Ok(if total == 0 { "no dead events\n" } else { "no more dead events\n" }.to_owned());
+        return Ok(match (total, is_filtered) {
+            (0, _) => "no dead events\n".to_owned(),
+            (_, false) => "no more dead events\n".to_owned(),
+            (_, true) => format!("none of {} matches\n", figure::dead_events(total)),
+        });
     }
-    let rows: Vec<[String; 6]> = listed.events.iter().map(cells).collect();
+    let mut text = table(&listed.events)?;
+    let (shown, all) = (figure::count(listed.events.len() as u64), figure::count(total));
+    match (listed.next_after, is_filtered) {
+        (Some(next), false) => writeln!(text, "\n{shown} of {all} shown; go on with --after {next}")?,
+        (Some(next), true) => writeln!(text, "\n{shown} shown; go on with --after {next}")?,
+        (None, false) => writeln!(text, "\n{} in all", figure::events(total))?,
+        (None, true) => {
+            writeln!(text, "\n{shown} shown, and no more match of {}", figure::dead_events(total))?
+        }
+    }
+    Ok(text)
+}
+
+/// Events in columns.
+pub(super) fn table(lines: &[Line]) -> Result<String, std::fmt::Error> {
+    let rows: Vec<[String; 6]> = lines.iter().map(cells).collect();
     let heads = ["NUMBER", "EVENT ID", "TYPE", "AGGREGATE", "ATTEMPTS", "LAST ERROR"];
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -127,16 +153,6 @@ fn table(listed: &Listed, total: u64) -> Result<String, std::fmt::Error> {
         let [number, id, kind, aggregate, attempts, error] = row;
         let [w0, w1, w2, w3, w4] = widths;
         writeln!(table, "{number:>w0$}  {id:<w1$}  {kind:<w2$}  {aggregate:<w3$}  {attempts:>w4$}  {error}")?;
-    }
-    let shown = listed.events.len() as u64;
-    match listed.next_after {
-        Some(next) => writeln!(
-            table,
-            "\n{} of {} shown; go on with --after {next}",
-            figure::count(shown),
-            figure::count(total)
-        )?,
-        None => writeln!(table, "\n{} in all", figure::events(total))?,
     }
     Ok(table)
 }

@@ -91,8 +91,13 @@ fn unknown_key_is_not_found() {
 fn claims_have_no_keys() {
     let shop = Shop::with_events(&[]);
 
-    let answer = shop.run("keys list", &[]);
+    for (command, arguments) in
+        [("keys list", &[][..]), ("keys skip", &["order-17"]), ("keys resume", &["--all"])]
+    {
+        let answer = shop.run(command, arguments);
 
-    assert_eq!(answer.code, Some(2));
-    assert!(answer.err.contains("claims"), "{}", answer.err);
+        assert_eq!(answer.code, Some(2));
+        let expected = "no key waits here, for no order is kept: the mode of this outbox is `claims`";
+        assert!(answer.err.contains(expected), "{}", answer.err);
+    }
 }

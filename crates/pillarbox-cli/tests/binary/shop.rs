@@ -111,7 +111,8 @@ impl Shop {
         self.with_store(async |store| store.join(&instance).await.unwrap());
     }
 
-    fn write(&self, events: &[(&str, i64)]) {
+    /// Adds events, with their status.
+    pub(crate) fn write(&self, events: &[(&str, i64)]) {
         self.with_store(async |store| {
             let built: Vec<Event> = events.iter().map(|(id, _)| order_placed(id)).collect();
             let mut tx = store.begin().await.unwrap();

@@ -7,13 +7,19 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::shop::pillarbox;
+use crate::shop::{Shop, pillarbox};
 
 /// Runs the binary in a terminal of 100 columns; returns its exit code and all that appeared.
 fn watch(arguments: &[&str]) -> (Option<i32>, String) {
+    watch_until(arguments, |_| false)
+}
+
+/// The same, with Ctrl-C when enough has appeared.
+fn watch_until(arguments: &[&str], is_enough: impl Fn(&str) -> bool) -> (Option<i32>, String) {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&screen).unwrap();
     unlockpt(&screen).unwrap();
@@ -31,9 +37,13 @@ fn watch(arguments: &[&str]) -> (Option<i32>, String) {
     drop(command);
 
     let (mut seen, mut screen) = (Vec::new(), File::from(screen));
-    let mut bytes = [0; 4096];
+    let (mut bytes, mut interrupted) = ([0; 4096], false);
     while let Ok(count @ 1..) = screen.read(&mut bytes) {
         seen.extend_from_slice(&bytes[..count]);
+        if !interrupted && is_enough(&String::from_utf8_lossy(&seen)) {
+            interrupted = true;
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        }
     }
     (child.wait().unwrap().code(), String::from_utf8_lossy(&seen).into_owned())
 }
@@ -57,4 +67,42 @@ fn the_demo_shows_live_progress_in_a_terminal() {
         assert!(table.contains(&format!("\n  {label} ")), "{label}: {table}");
     }
     assert!(table.contains("The ledger balances: ") && !table.contains('━'), "{table:?}");
+}
+
+/// M6: a watch is drawn over itself, without a cursor, and Ctrl-C gives the terminal back with the last reading on it.
+#[test]
+fn a_watch_is_drawn_in_place_and_gives_the_terminal_back() {
+    let shop = Shop::with_events(&[("n-1", 0), ("x-1", 3)]);
+    let arguments = ["status", "--watch=100ms", "--db", &shop.db()];
+
+    let (code, seen) = watch_until(&arguments, |seen| seen.matches("\u{1b}[H").count() >= 3);
+
+    assert_eq!(code, Some(0), "{seen}");
+    let (live, after) = seen.split_once("\u{1b}[?25h\u{1b}[?1049l").expect("the cursor is back");
+    assert!(live.starts_with("\u{1b}[?1049h\u{1b}[?25l"), "{live:?}");
+    assert_eq!(
+        live.matches("\u{1b}[2J").count(),
+        1,
+        "the page is cleared once, and then drawn over: {live:?}"
+    );
+    assert!(live.contains("every 100ms; Ctrl-C ends it\u{1b}[K"), "{live:?}");
+    assert!(live.contains("an estimate: written, and neither waits nor is dead"), "{live:?}");
+    assert!(
+        after.contains("  dead                    1   given up") && !after.contains('\u{1b}'),
+        "{after:?}"
+    );
+}
+
+/// K4: a long replay shows a bar that goes away at its end.
+#[test]
+fn a_slow_replay_shows_a_bar_in_a_terminal() {
+    let shop = Shop::with_events(&[("x-1", 3), ("x-2", 3), ("x-3", 3), ("x-4", 3), ("x-5", 3)]);
+    let arguments = ["dead", "replay", "--all", "--rate", "10", "--db", &shop.db()];
+
+    let (code, seen) = watch(&arguments);
+
+    assert_eq!(code, Some(0), "{seen}");
+    let counted = ["· 1 event", "· 2 events", "· 3 events", "· 4 events"];
+    assert!(seen.contains("  replaying ") && counted.iter().any(|count| seen.contains(count)), "{seen:?}");
+    assert!(seen.ends_with("replayed 5 events\r\n"), "{seen:?}");
 }

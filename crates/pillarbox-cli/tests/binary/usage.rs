@@ -3,8 +3,12 @@
 use crate::shop::{Answer, Shop, pillarbox, run};
 
 /// Commands that need an outbox that exists.
-const ON_AN_OUTBOX: [(&str, &[&str]); 8] = [
+const ON_AN_OUTBOX: [(&str, &[&str]); 12] = [
     ("status", &[]),
+    ("pause", &["orders"]),
+    ("pause", &["--list"]),
+    ("resume", &["orders"]),
+    ("tail", &["--once"]),
     ("dead list", &[]),
     ("dead show", &["id-1"]),
     ("dead replay", &["--all"]),
@@ -14,10 +18,13 @@ const ON_AN_OUTBOX: [(&str, &[&str]); 8] = [
     ("purge", &["--older-than", "30d"]),
 ];
 
-const ALL: [&str; 18] = [
+const ALL: [&str; 23] = [
     "demo",
     "migrate",
+    "pause",
+    "resume",
     "status",
+    "tail",
     "dead",
     "dead list",
     "dead show",
@@ -33,6 +40,8 @@ const ALL: [&str; 18] = [
     "handlers drop",
     "handlers rename",
     "purge",
+    "bench",
+    "doctor",
 ];
 
 #[track_caller]
@@ -212,6 +221,15 @@ fn values_that_make_no_sense_are_refused() {
         (&["dead", "list", "--db", "x", "--limit", "0"], "0 is not in 1..="),
         (&["dead", "replay", "--db", "x"], "EVENT_ID"),
         (&["dead", "replay", "--db", "x", "--all", "id-1"], "cannot be used with"),
+        (&["pause", "--db", "x"], "ROUTE"),
+        (&["pause", "--db", "x", "--list", "orders"], "cannot be used with"),
+        (&["pause", "--db", "x", "my orders"], "`my orders` is no name of a sink or route"),
+        (&["resume", "--db", "x"], "ROUTE"),
+        (&["resume", "--db", "x", "--all", "orders"], "cannot be used with"),
+        (&["tail", "--db", "x", "-n", "3", "--since", "1m"], "cannot be used with"),
+        (&["tail", "--db", "x", "--from", "yesterday"], "give the number of an event, `now` or `first`"),
+        (&["tail", "--db", "x", "--since", "10"], "it has no unit"),
+        (&["tail", "--db", "x", "--every", "often"], "it begins with no number"),
         (&["status"], "--db"),
         (&["statsu"], "'status'"),
         (&["status", "--db", ""], "sqlite:"),

@@ -82,3 +82,38 @@ pub(crate) async fn an_unknown_event_is_not_found(desk: &Desk) {
     }
     assert_eq!(desk.count(3), "1", "nothing was changed");
 }
+
+/// K4: by type, time and error text; a dry run changes nothing.
+pub(crate) async fn dead_events_are_selected_by_what_they_have_in_common(desk: &Desk) {
+    desk.with_events(&[("x-1", 3), ("x-2", 3), ("x-3", 3), ("x-4", 3), ("n-1", 0)]);
+    let long_ago = desk.either("clock_timestamp() - interval '2 days'", "UTC_TIMESTAMP(6) - INTERVAL 2 DAY");
+    desk.sql(&format!(
+        "UPDATE outbox_event SET created_at = {long_ago} WHERE event_id IN ('x-1', 'x-2');
+         UPDATE outbox_event SET event_type = 'InvoiceSent' WHERE event_id = 'x-2';
+         UPDATE outbox_event SET last_error = 'TIMED out' WHERE event_id IN ('x-1', 'x-2', 'x-3');"
+    ));
+
+    for (filter, expected) in [
+        (&["--type", "Order*"][..], &["x-1", "x-3", "x-4"][..]),
+        (&["--error", "timed out"], &["x-1", "x-2", "x-3"]),
+        (&["--since", "1d"], &["x-3", "x-4"]),
+        (&["--until", "1d", "--type", "Invoice*"], &["x-2"]),
+    ] {
+        let listed = desk.run("dead list", &[filter, &["--json"]].concat()).json();
+        let dry = desk.run("dead replay", &[filter, &["--dry-run", "--json"]].concat()).json();
+
+        assert_eq!((ids(&listed), ids(&dry)), (expected.to_vec(), expected.to_vec()), "{filter:?}");
+    }
+    let replayed = desk.run("dead replay", &["--error", "timed", "--type", "Order*", "--rate", "100"]);
+    let discarded = desk.run("dead discard", &["--type", "*", "--until", "1d", "--yes", "--json"]).json();
+    let none = desk.run("dead replay", &["--type", "Parcel*"]);
+
+    assert_eq!(replayed.out, "replayed 2 events\n", "{}", replayed.err);
+    assert_eq!(discarded, json!({ "discarded": 1, "event_ids": ["x-2"] }));
+    assert_eq!(none.code, Some(3), "{}", none.err);
+    assert_eq!(
+        desk.sql("SELECT event_id FROM outbox_event WHERE status IN (2, 3) ORDER BY seq"),
+        "x-1\nx-3\nx-4"
+    );
+    assert_eq!((desk.count(2).as_str(), desk.count(3).as_str()), ("2", "1"));
+}

@@ -13,8 +13,9 @@ use crate::program::{Answer, pillarbox};
 pub(crate) const PASSWORD: &str = "open-sesame-17";
 
 /// Commands that need an outbox that exists.
-pub(crate) const ON_AN_OUTBOX: [(&str, &[&str]); 6] = [
+pub(crate) const ON_AN_OUTBOX: [(&str, &[&str]); 7] = [
     ("status", &[]),
+    ("tail", &["--once"]),
     ("dead list", &[]),
     ("dead show", &["id-1"]),
     ("dead replay", &["--all"]),

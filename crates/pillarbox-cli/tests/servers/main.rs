@@ -1,11 +1,17 @@
 //! The binary `pillarbox` on PostgreSQL and MariaDB, run as a user runs it.
 
+mod bench;
 mod dead;
 mod desk;
+mod doctor;
+#[path = "../binary/follower.rs"]
+mod follower;
 mod operator;
+mod pausing;
 #[path = "../binary/program.rs"]
 mod program;
 mod refusals;
+mod tail;
 
 use std::process::ExitCode;
 
@@ -24,7 +30,18 @@ fn main() -> ExitCode {
             printed_migrations_make_an_outbox
             status_counts_events_by_status
             status_tells_who_owns_what
+            status_is_watched
             purge_deletes_old_done_events_and_nothing_else
+        }
+        pausing {
+            paused_route_is_kept_and_resumed
+            waiting_events_are_recalled
+            missing_privilege_is_named
+        }
+        tail {
+            events_are_shown_once
+            news_is_shown_as_it_happens
+            reader_that_goes_away_ends_it
         }
         dead {
             dead_events_are_listed_page_by_page
@@ -32,6 +49,16 @@ fn main() -> ExitCode {
             replay_makes_dead_events_pending
             discard_deletes_dead_events
             an_unknown_event_is_not_found
+            dead_events_are_selected_by_what_they_have_in_common
+        }
+        bench {
+            a_bench_leaves_nothing_behind
+            what_a_killed_bench_left_is_dropped
+        }
+        doctor {
+            a_database_is_examined
+            who_cannot_get_in_is_a_problem
+            missing_privileges_are_unknown
         }
         refusals {
             whoever_cannot_get_in_is_told_why

@@ -1,8 +1,14 @@
 //! `migrate`, `status` and `purge` do what they say.
 
-use serde_json::json;
+#![expect(clippy::unwrap_used, reason = "what the tests stand on may fail as loudly as they do")]
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
 
 use crate::desk::Desk;
+use crate::program::pillarbox;
 
 /// S7: the outbox is made once, beside tables that were there before.
 pub(crate) async fn migrate_creates_the_outbox_once(desk: &Desk) {
@@ -89,6 +95,33 @@ pub(crate) async fn status_tells_who_owns_what(desk: &Desk) {
     let unplaced = if desk.own.is_postgres() { 0 } else { 2 };
     assert_eq!((partitions.len(), fresh, &json["unplaced"]), (256, 2 - unplaced, &json!(unplaced)));
     assert!(text.contains("no instances: nobody delivers"), "{text}");
+}
+
+/// M6: readings follow each other, the second with what was written since.
+pub(crate) async fn status_is_watched(desk: &Desk) {
+    desk.with_events(&[("n-1", 0)]);
+    let mut program = pillarbox();
+    program.args(["status", "--watch=100ms", "--json"]).env("PILLARBOX_DB", desk.own.url());
+    let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
+    let mut readings = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut reading = || serde_json::from_str::<Value>(&readings.next().unwrap().unwrap()).unwrap();
+
+    let first = reading();
+    desk.with_events(&[("n-2", 0), ("n-3", 0)]);
+    // Numbers are given before their events are there to be counted.
+    let mut has_rate = false;
+    let last = loop {
+        let next = reading();
+        has_rate |= next["rates"]["written_per_second"].as_f64() > Some(0.0);
+        if has_rate && next["new"] == 3 {
+            break next;
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    assert_eq!((&first["new"], &first["rates"], &first["error"]), (&json!(1), &json!(null), &json!(null)));
+    assert_eq!((&last["pending"], &last["error"]), (&json!(3), &json!(null)));
 }
 
 /// S9: old done events go, in several steps; what waits stays, and so does what is dead unless it is meant.

@@ -1,0 +1,92 @@
+//! What is wrong with a file that could be read, and where it stands.
+
+use pillarbox::{ConfigError, Origin, RoutingError, SettingsError};
+use pillarbox_any::Kind;
+
+use super::{Config, SinkTable};
+use crate::relay::document::{Document, Mistake};
+
+impl Config {
+    /// A mistake in the options of a sink.
+    pub(crate) fn wrong(&self, sink: &SinkTable, text: impl std::fmt::Display) -> Mistake {
+        self.document.mistake(sink.at, format!("sink `{}`: {text}", sink.name))
+    }
+
+    /// What is wrong with sinks and routes, and where.
+    pub(crate) fn misrouted(&self, error: &RoutingError) -> Mistake {
+        let of_route = |name: &String| {
+            // Of two that have one name, the second is one too many.
+            let named = self.routes.iter().rev().find(|route| route.name.get_ref() == name);
+            named.map(|route| (route.name.span().start, route.to.span().start))
+        };
+        let at = match error {
+            RoutingError::SameRoute { name } | RoutingError::BadName { name } => of_route(name)
+                .map(|(name, _)| name)
+                .or_else(|| self.sinks.iter().find(|sink| sink.name == *name).map(|sink| sink.at)),
+            RoutingError::NoSinks { route }
+            | RoutingError::SinkTwice { route, .. }
+            | RoutingError::NoSuchSink { route, .. } => of_route(route).map(|(_, to)| to),
+            _ => None,
+        };
+        match at {
+            Some(at) => self.document.mistake(at, error.to_string()),
+            None => self.document.whole(&error.to_string()),
+        }
+    }
+
+    /// Options of outboxes that make no sense, as far as that can be said without their databases.
+    pub(crate) fn check_outboxes(&self) -> Result<(), Mistake> {
+        for (name, settings) in &self.outboxes {
+            settings.check().map_err(|error| {
+                let origins = match &error {
+                    ConfigError::Invalid { origins, .. } | ConfigError::UnknownKind { origins, .. } => {
+                        origins.as_slice()
+                    }
+                    _ => &[],
+                };
+                let place = origins.iter().find_map(|(_, origin)| place_of(origin));
+                let text = format!("outbox `{name}`: {error}");
+                Mistake { file: self.document.file.clone(), place, text }
+            })?;
+            let (store, document) = (settings.store(), &self.document);
+            let table = ["outboxes", name.as_str()];
+            let at = |option: &str| {
+                document.place_of(&table, option).or_else(|| document.place_of(&["outbox"], option))
+            };
+            let wrong = |at: Option<usize>, text: &dyn std::fmt::Display| {
+                document.mistake(at.unwrap_or_default(), format!("outbox `{name}`: {text}"))
+            };
+            match (&store.url, &store.url_file) {
+                (Some(url), _) => Kind::of(url).map(drop).map_err(|error| wrong(at("store.url"), &error))?,
+                (None, Some(_)) => {}
+                (None, None) => {
+                    return Err(wrong(at(""), &"no database is configured; set `store.url`"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What cannot be understood, at its place if it is in the file.
+pub(super) fn misunderstood(document: &Document, error: &SettingsError) -> Mistake {
+    let origin = match error {
+        SettingsError::Syntax { origin, .. }
+        | SettingsError::Unknown { origin, .. }
+        | SettingsError::Invalid { origin, .. } => Some(origin),
+        _ => None,
+    };
+    let (place, text) = (origin.and_then(place_of), error.to_string());
+    // The place is said once.
+    let said = origin.filter(|_| place.is_some()).map(|origin| format!("{origin}: ")).unwrap_or_default();
+    let text = text.strip_prefix(&said).map(str::to_owned).unwrap_or(text);
+    Mistake { file: document.file.clone(), place, text }
+}
+
+/// Line and column of an option that stands in the file.
+fn place_of(origin: &Origin) -> Option<(usize, usize)> {
+    match origin {
+        Origin::Text { line, column, .. } => Some((*line, *column)),
+        _ => None,
+    }
+}

@@ -1,0 +1,171 @@
+//! SIGHUP changes what a relay runs with, without an event that is lost or comes twice.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::relay::{Relay, configure, free_port, get, to_stdout};
+use crate::shop::Shop;
+
+/// Long enough for anything, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A relay on a shop, whose file can be changed.
+struct Running {
+    shop: Shop,
+    text: String,
+    relay: Relay,
+    port: u16,
+    /// How many events were written.
+    written: usize,
+    seen: BTreeSet<String>,
+}
+
+impl Running {
+    fn start(change: impl Fn(&str) -> String) -> Self {
+        let shop = Shop::with_events(&[]);
+        let port = free_port();
+        let text = change(&to_stdout(&shop, port));
+        let relay = Relay::start(&configure(&shop, &text));
+        Self { shop, text, relay, port, written: 0, seen: BTreeSet::new() }
+    }
+
+    /// Changes the file and has it read anew.
+    fn change(&mut self, from: &str, to: &str) {
+        let text = self.text.replacen(from, to, 1);
+        assert_ne!(text, self.text, "{from}");
+        configure(&self.shop, &text);
+        self.text = text;
+        self.relay.signal(Signal::HUP);
+    }
+
+    /// Writes an event and gives it as it is delivered; no event is delivered twice.
+    fn pass_one(&mut self) -> serde_json::Value {
+        let id = format!("order-{}", self.written);
+        self.shop.write(&[(&id, 0)]);
+        self.written += 1;
+        let event = self.relay.event();
+        assert_eq!(event["id"], id, "none is lost");
+        assert!(self.seen.insert(id), "none comes twice: {event}");
+        event
+    }
+
+    /// Passes events until this holds.
+    fn pass_until(&mut self, mut holds: impl FnMut(&Self, &serde_json::Value) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let event = self.pass_one();
+            if holds(self, &event) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not change: {event}");
+        }
+    }
+}
+
+/// M4: limits and other options of an outbox are those of the file after SIGHUP.
+#[test]
+fn options_are_read_anew() {
+    let mut running = Running::start(str::to_owned);
+    running.pass_one();
+
+    running.change(
+        "poll_every = \"200ms\"",
+        "poll_every = \"100ms\"\nworkers = 1\nbatch_size = 1\ndelete_done = true",
+    );
+
+    running.pass_until(|running, _| {
+        running.shop.number("SELECT count(*) FROM outbox_event") < i64::try_from(running.written).unwrap()
+    });
+    let answer = running.relay.stop();
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    assert!(answer.err.contains("the file was read anew"), "{}", answer.err);
+}
+
+/// M4: sinks whose options changed are made anew, and those that events become messages by.
+#[test]
+fn sinks_are_made_anew() {
+    let mut running = Running::start(str::to_owned);
+    assert_eq!(running.pass_one()["source"], "/shop/orders");
+
+    running.change("/shop/orders", "/shop/other-orders");
+
+    running.pass_until(|_, event| event["source"] == "/shop/other-orders");
+    assert_eq!(running.relay.stop().code, Some(0));
+}
+
+/// M4: a new sink, and a route to it, work from SIGHUP on.
+#[test]
+fn sinks_come_and_go() {
+    let mut running = Running::start(str::to_owned);
+    running.pass_one();
+
+    let (orders, port) = ("name = \"orders\"\nevent_type = \"Order*\"\nto = \"console\"", running.port);
+    running.change("[sinks.console]", "[sinks.terminal]\ntype = \"stdout\"\n[sinks.console]");
+    running.change(orders, &orders.replace("console", "terminal"));
+
+    running.pass_until(|_, _| {
+        let (_, status) = get(port, "/status");
+        status.contains("terminal")
+    });
+    running.pass_one();
+    assert_eq!(running.relay.stop().code, Some(0));
+}
+
+/// M4: what cannot be changed is named, and stays; the rest is changed.
+#[test]
+fn what_cannot_change_is_named() {
+    let mut running = Running::start(str::to_owned);
+    running.pass_one();
+    let (here, elsewhere) = (running.shop.db(), running.shop.directory().join("elsewhere.db"));
+
+    running.change(&here, elsewhere.to_str().unwrap());
+    running.change("poll_every", "ordered = true\npoll_every");
+    running.change("listen = \"127.0.0.1:", "listen = \"127.0.0.2:");
+    running.change("source = \"/shop/orders\"", "source = \"/shop\"");
+
+    running.pass_until(|_, event| event["source"] == "/shop");
+    let answer = running.relay.stop();
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    for key in ["store.url", "ordered", "http.listen"] {
+        assert!(answer.err.contains(key), "{key} in {}", answer.err);
+    }
+    assert!(answer.err.contains("these count from the next start on"), "{}", answer.err);
+    assert!(!elsewhere.exists());
+}
+
+/// M4: the log is as talkative as the file says after SIGHUP.
+#[test]
+fn level_is_read_anew() {
+    let mut running = Running::start(|text| format!("{text}[log]\nlevel = \"error\"\n"));
+    running.pass_one();
+
+    running.change("\"error\"", "\"info\"");
+    running.change("source = \"/shop/orders\"", "source = \"/shop\"");
+
+    running.pass_until(|_, event| event["source"] == "/shop");
+    let answer = running.relay.stop();
+    assert!(!answer.err.contains("the relay runs"), "{}", answer.err);
+    assert!(answer.err.contains("the file was read anew"), "{}", answer.err);
+}
+
+/// M4: a file that is broken changes nothing, and the log says where it is.
+#[test]
+fn broken_file_changes_nothing() {
+    let mut running = Running::start(str::to_owned);
+    running.pass_one();
+
+    running.change("poll_every = \"200ms\"", "poll_evry = \"100ms\"\ndelete_done = true");
+    running.pass_one();
+    running.change("poll_evry = \"100ms\"\ndelete_done = true", "poll_every = \"100ms\"");
+    running.change("source = \"/shop/orders\"", "source = \"/shop\"");
+
+    running.pass_until(|_, event| event["source"] == "/shop");
+    let rows = running.shop.number("SELECT count(*) FROM outbox_event");
+    assert_eq!(rows, i64::try_from(running.written).unwrap(), "nothing was deleted");
+    let answer = running.relay.stop();
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    let expected = "line 3, column 1: unknown option `poll_evry`; did you mean `poll_every`?";
+    assert!(answer.err.contains(expected), "{}", answer.err);
+}
