@@ -15,6 +15,7 @@ pub(crate) mod owned_hot_key;
 pub(crate) mod owned_instances;
 pub(crate) mod owned_ordered;
 pub(crate) mod owned_wal;
+pub(crate) mod relay_kafka;
 pub(crate) mod run_sink;
 pub(crate) mod wake_up;
 pub(crate) mod wal;
@@ -73,6 +74,8 @@ pub(crate) enum Case {
     OwnedHeldSnapshot,
     /// What owners write to the log, and how often they commit
     OwnedWal,
+    /// From the table to Kafka, with and without an outage
+    RelayKafka,
 }
 
 impl Case {
@@ -116,6 +119,7 @@ pub(crate) async fn measure_on_server<D: Server + Owned>(
         Case::OwnedInstances => owned_instances::measure(place, scale).await,
         Case::OwnedHeldSnapshot => owned_held_snapshot::measure(place, scale).await,
         Case::OwnedWal => owned_wal::measure(place, scale).await,
+        Case::RelayKafka => relay_kafka::measure(place, scale).await,
         shared => measure(shared, place, scale).await,
     }
 }

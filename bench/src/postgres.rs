@@ -71,6 +71,7 @@ impl Database for PostgresServer {
         Case::OwnedInstances,
         Case::OwnedHeldSnapshot,
         Case::OwnedWal,
+        Case::RelayKafka,
     ];
     // How many times faster runs are depends on how fast the server lets us drain; that they are not slower than
     // draining is a goal everywhere.

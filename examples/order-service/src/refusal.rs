@@ -1,0 +1,58 @@
+//! Why a request is not answered with what it asked for.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// An answer other than success.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// A field of the request makes no sense.
+    Field { field: String, problem: String },
+    /// The body is no order at all.
+    Body(JsonRejection),
+    /// There is no such thing.
+    Missing(String),
+    /// It is not in the state for that.
+    Conflict(String),
+    /// Nobody knows whether it was done.
+    Unknown(String),
+    /// It was not done, and that is not the caller's fault.
+    Failed(anyhow::Error),
+}
+
+impl Refusal {
+    pub(crate) fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field { field: field.into(), problem: problem.into() }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, body) = match self {
+            Self::Field { field, problem } => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                json!({ "error": format!("`{field}` {problem}"), "field": field }),
+            ),
+            Self::Body(rejection) => (rejection.status(), json!({ "error": rejection.body_text() })),
+            Self::Missing(text) => (StatusCode::NOT_FOUND, json!({ "error": text })),
+            Self::Conflict(text) => (StatusCode::CONFLICT, json!({ "error": text })),
+            Self::Unknown(text) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "error": text })),
+            Self::Failed(error) => {
+                // What went wrong inside is for the log, not for the caller.
+                tracing::error!("a request failed: {error:#}");
+                let text = "the service failed, and nothing was done; its log says why";
+                (StatusCode::INTERNAL_SERVER_ERROR, json!({ "error": text }))
+            }
+        };
+        (status, Json(body)).into_response()
+    }
+}
