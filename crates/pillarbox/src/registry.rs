@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::destination::{Destinations, SinkSet};
 use crate::handler::HandlerSet;
@@ -27,8 +28,8 @@ pub(crate) enum Receiver {
     Listener(SharedListener),
     Handlers(Arc<HandlerSet>),
     Sinks(Arc<SinkSet>),
-    /// Nobody for now: the route of this name is paused.
-    Paused(Arc<str>),
+    /// Nobody for now: the route of this name is paused, and its events are looked at again after this time.
+    Paused(Arc<str>, Duration),
 }
 
 impl Target {
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Target {
             Receiver::Listener(_) => "Target::Listener",
             Receiver::Handlers(_) => "Target::Handlers",
             Receiver::Sinks(_) => "Target::Sink",
-            Receiver::Paused(_) => "Target::Paused",
+            Receiver::Paused(..) => "Target::Paused",
         })
     }
 }
@@ -95,7 +96,7 @@ impl Listeners {
             Receiver::Sinks(set) => {
                 Some(set.legs.iter().map(|leg| leg.destination.clone()).collect::<Vec<_>>())
             }
-            Receiver::Listener(_) | Receiver::Handlers(_) | Receiver::Paused(_) => None,
+            Receiver::Listener(_) | Receiver::Handlers(_) | Receiver::Paused(..) => None,
         };
         let all: Option<Vec<_>> = self.targets.values().flat_map(HashMap::values).map(legs).collect();
         Destinations(all.unwrap_or_default().into_iter().flatten().collect())

@@ -12,6 +12,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How many looks long a resumed route is recalled: what was under way when it was resumed, here or in a relay that saw it
 /// later, is set aside after the first.
 const LOOKS: u8 = 4;
+/// How long an event of a paused route waits before it is looked at again, should it ever be missed by a recall.
+pub(super) const SAFETY_NET: Duration = Duration::from_secs(15 * 60);
 
 /// Has the routes of an outbox paused that its database says are.
 pub(crate) struct Pauses {
@@ -33,13 +35,16 @@ impl Pauses {
     pub(crate) async fn look(&mut self, store: &AnyStore) -> Result<(), StoreError> {
         let paused = store.paused_routes().await?;
         let before: BTreeSet<String> = self.routing.paused().into_iter().collect();
-        let now: BTreeSet<String> = paused.into_iter().map(|route| route.name).collect();
+        // A route that is gone from the file is no longer paused: what waited for it goes another way.
+        let routes = self.routing.route_names();
+        let named = paused.into_iter().map(|route| route.name).filter(|name| routes.contains(name));
+        let now: BTreeSet<String> = named.collect();
         for route in now.difference(&before) {
             tracing::info!(outbox = self.outbox, route, "the route is paused; its events wait");
             self.resumed.remove(route);
         }
         for route in before.difference(&now) {
-            tracing::info!(outbox = self.outbox, route, "the route is resumed");
+            tracing::info!(outbox = self.outbox, route, "the route is no longer paused");
             self.resumed.insert(route.clone(), LOOKS);
         }
         self.routing.set_paused(now);

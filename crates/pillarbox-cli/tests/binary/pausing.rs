@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::relay::{Relay, configure, free_port, get, to_stdout};
@@ -184,4 +185,25 @@ fn running_relay_sees_pause_and_end() {
     let said = relay.stop();
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("the route is paused; its events wait"), "{}", said.err);
+}
+
+/// M5, M4: what waits for a paused route goes by the other routes as soon as that one is gone from the file.
+#[test]
+fn events_of_a_route_that_is_gone_go_another_way() {
+    let shop = Shop::with_events(&[]);
+    let port = free_port();
+    let text = to_stdout(&shop, port);
+    shop.run("pause", &["orders"]);
+    let mut relay = Relay::start(&configure(&shop, &text));
+    shop.write(&[("o-1", 0)]);
+    until("the event waits", || {
+        shop.number("SELECT count(*) FROM outbox_event WHERE reason IS NOT NULL") == 1
+    });
+
+    configure(&shop, &text.replace("name = \"orders\"", "name = \"all\""));
+    relay.signal(Signal::HUP);
+
+    assert_eq!(relay.event()["id"], "o-1");
+    assert_eq!(paused_routes(port), json!([]));
+    assert_eq!(relay.stop().code, Some(0));
 }

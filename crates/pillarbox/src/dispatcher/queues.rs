@@ -49,7 +49,7 @@ impl Item {
     /// something.
     pub(super) fn take_handlers(&mut self) -> Option<Arc<HandlerSet>> {
         match &self.target {
-            Some(Target(Receiver::Listener(_) | Receiver::Sinks(_) | Receiver::Paused(_))) => None,
+            Some(Target(Receiver::Listener(_) | Receiver::Sinks(_) | Receiver::Paused(..))) => None,
             None if self.stored.is_none() => None,
             _ => match self.target.take() {
                 Some(Target(Receiver::Handlers(handlers))) => Some(handlers),

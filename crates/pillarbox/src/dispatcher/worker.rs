@@ -69,9 +69,9 @@ impl Dispatcher {
         match work {
             Work::One(item) => {
                 let Some(mut item) = self.with_live_lease(item).await else { return };
-                if let Some(Target(Receiver::Paused(route))) = &item.target {
-                    let reason = paused(route);
-                    return self.settle(&item, Outcome::Aside { until: Some(HOLD_FOR), reason }).await;
+                if let Some(Target(Receiver::Paused(route, wait))) = &item.target {
+                    let (until, reason) = (Some(*wait), paused(route));
+                    return self.settle(&item, Outcome::Aside { until, reason }).await;
                 }
                 match item.take_handlers() {
                     Some(handlers) => self.deliver_to_handlers(item, &handlers, worker).await,
@@ -242,7 +242,7 @@ impl Dispatcher {
                 }
             }
             // Events for sinks are delivered in runs, those for handlers in passes.
-            Some(Target(Receiver::Sinks(_) | Receiver::Handlers(_) | Receiver::Paused(_))) | None => {
+            Some(Target(Receiver::Sinks(_) | Receiver::Handlers(_) | Receiver::Paused(..))) | None => {
                 Ending::Unroutable
             }
         }

@@ -58,7 +58,7 @@ impl Registry for Observed {
             Receiver::Listener(listener) => Target::listener(self.listener(listener)),
             Receiver::Handlers(set) => once(&self.handlers, &set, || self.handlers(&set)),
             Receiver::Sinks(set) => once(&self.sinks, &set, || self.sinks(&set)),
-            paused @ Receiver::Paused(_) => Target(paused),
+            paused @ Receiver::Paused(..) => Target(paused),
         })
     }
 }

@@ -102,3 +102,25 @@ async fn long_pause_spends_nothing() {
         assert_eq!(sink.published().len(), 2_500);
     }
 }
+
+/// M5: a backlog that waits for a route costs next to nothing where it is recalled: its rows are not written again before
+/// the time that was set.
+#[tokio::test(start_paused = true)]
+async fn paused_backlog_is_left_alone() {
+    for is_ordered in [false, true] {
+        let (stage, sink) = (Stage::set(), MemorySink::new());
+        let routing = routes(&sink).look_again_after(900 * SECOND);
+        let builder = stage.outbox().routing(&routing);
+        let builder = if is_ordered { builder.ordered() } else { builder };
+        let outbox = builder.start().unwrap();
+        routing.set_paused(["orders".to_owned()]);
+        write_all(&outbox, &orders(1)).await;
+        stage.pass(10 * SECOND).await;
+        let row = stage.row("order-1").await;
+        assert_eq!(row.reason.as_deref(), Some("paused: route `orders`"), "ordered: {is_ordered}");
+
+        stage.pass(870 * SECOND).await;
+
+        assert_eq!(stage.row("order-1").await.available_at, row.available_at, "ordered: {is_ordered}");
+    }
+}

@@ -239,7 +239,8 @@ pub fn transactions(open: &[OpenTransaction], holds: &str) -> Check {
 
 /// A time in the unit that fits: `2.1 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
+    // To the nearest one: what was measured is never exact.
+    let seconds = time.saturating_add(Duration::from_millis(500)).as_secs();
     match time.as_micros() {
         0..1_000_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
         1_000_000..60_000_000 => format!("{:.1} s", time.as_secs_f64()),

@@ -95,7 +95,7 @@ pub(crate) async fn clock_that_is_off_is_told(stage: &PostgresStage) {
     stage
         .execute(format!(
             "CREATE FUNCTION {schema}.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-             AS 'SELECT pg_catalog.clock_timestamp() + interval ''90 seconds'''"
+             AS 'SELECT pg_catalog.clock_timestamp() + interval ''90 minutes 30 seconds'''"
         ))
         .await;
     let mark = if stage.url.contains('?') { "&" } else { "?" };
@@ -103,7 +103,7 @@ pub(crate) async fn clock_that_is_off_is_told(stage: &PostgresStage) {
 
     let checks = examine(PostgresStore::options(url).schema(schema)).await;
 
-    assert_told(&checks, "clock", Health::Warning, "1 min 30 s ahead of this machine's, give or take");
+    assert_told(&checks, "clock", Health::Warning, "1 h 30 min ahead of this machine's, give or take");
     assert_told(&checks, "clock", Health::Warning, "`occurred_at`");
 }
 
