@@ -73,21 +73,22 @@ impl Client {
         lock(&self.closed).insert(topic.to_owned());
     }
 
-    /// Waits until the cluster has answered, unless it has and nothing was heard since that makes this doubtful. What
-    /// is not handed to the client before is known not to be sent.
-    pub(crate) async fn reach(self: &Arc<Self>, topic: &str, by: Instant) -> Result<(), SinkError> {
+    /// Waits until the cluster has answered, unless it has and nothing was heard since that makes this doubtful; gives
+    /// what it says against the topic. What is not handed to the client before is known not to be sent.
+    pub(crate) async fn reach(self: &Arc<Self>, topic: &str, by: Instant) -> Result<Option<Code>, SinkError> {
         if self.can_reach(topic) {
-            return Ok(());
+            return Ok(None);
         }
         let asked = async {
             let _turn = self.asking.lock().await;
             let (client, topic) = (self.clone(), topic.to_owned());
             let within = by.saturating_duration_since(Instant::now());
             // Not bound to this run: whoever asks next profits from the answer.
-            tokio::task::spawn_blocking(move || client.can_reach(&topic) || client.ask(&topic, within)).await
+            let ask = move || if client.can_reach(&topic) { Ok(None) } else { client.ask(&topic, within) };
+            tokio::task::spawn_blocking(ask).await
         };
         match timeout_at(by, asked).await {
-            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(Ok(against))) => Ok(against),
             _ => Err(self.unreachable()),
         }
     }
@@ -96,17 +97,23 @@ impl Client {
         self.hearing().is_some_and(Hearing::is_reachable) && !lock(&self.closed).contains(topic)
     }
 
-    fn ask(&self, topic: &str, within: Duration) -> bool {
-        let Some(producer) = &self.producer else { return false };
+    /// Asks for a topic, and gives what still closes it. One that was not closed before may have been made just now: for
+    /// that the client itself has patience.
+    fn ask(&self, topic: &str, within: Duration) -> KafkaResult<Option<Code>> {
+        let Some(producer) = &self.producer else { return Err(KafkaError::Canceled) };
         let hearing = producer.client().context();
         // Before the question: what is heard meanwhile makes its answer doubtful again.
         let doubts = hearing.doubts.load(Ordering::Relaxed);
-        let answer = producer.client().fetch_metadata(Some(topic), within);
-        if answer.is_ok() {
-            hearing.dispelled.store(doubts, Ordering::Relaxed);
-            lock(&self.closed).remove(topic);
+        let metadata = producer.client().fetch_metadata(Some(topic), within)?;
+        hearing.dispelled.store(doubts, Ordering::Relaxed);
+        let told = metadata.topics().iter().find(|told| told.name() == topic);
+        let against = told.and_then(|told| told.error()).map(Code::from);
+        let against = against.filter(|code| Failure::at_once(*code).is_of_topic());
+        let mut closed = lock(&self.closed);
+        if against.is_none() {
+            closed.remove(topic);
         }
-        answer.is_ok()
+        Ok(against.filter(|_| closed.contains(topic)))
     }
 
     fn unreachable(&self) -> SinkError {

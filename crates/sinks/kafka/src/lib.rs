@@ -24,7 +24,6 @@ mod check;
 mod client;
 mod failure;
 mod options;
-mod prefix;
 mod record;
 mod security;
 mod sink;

@@ -17,6 +17,10 @@ const MAX_MESSAGE_BYTES: usize = 1_048_588;
 /// The least of everything that is a time: the client looks for what is late once a second.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(900);
+/// The longest that the client waits for an answer on a connection.
+const LONGEST_SILENCE: Duration = Duration::from_secs(300);
+/// How long a topic may take to appear, which the cluster or somebody else has just made.
+const APPEARANCE: Duration = Duration::from_secs(3);
 
 /// The options of a [`KafkaSink`](crate::KafkaSink).
 #[derive(Clone)]
@@ -170,6 +174,7 @@ impl KafkaOptions {
     pub(crate) fn client_config(&self) -> Result<ClientConfig, KafkaOptionsError> {
         self.check()?;
         let millis = |duration: Duration| duration.as_millis().to_string();
+        let half = self.delivery_timeout / 2;
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", &self.brokers)
@@ -180,10 +185,9 @@ impl KafkaOptions {
             .set("message.max.bytes", self.max_message_bytes.to_string())
             .set("socket.connection.setup.timeout.ms", millis(self.connect_timeout))
             // A connection that has gone dead is noticed while there is time to send on another.
-            .set("socket.timeout.ms", millis(self.delivery_timeout / 2))
-            .set("request.timeout.ms", millis(self.delivery_timeout / 2))
-            // A topic that is not there is told before the time of its events is over.
-            .set("topic.metadata.propagation.max.ms", millis(self.delivery_timeout / 2))
+            .set("socket.timeout.ms", millis(half.min(LONGEST_SILENCE)))
+            .set("request.timeout.ms", millis(half))
+            .set("topic.metadata.propagation.max.ms", millis(half.min(APPEARANCE)))
             .set("reconnect.backoff.max.ms", "1000")
             .set("queue.buffering.max.kbytes", "65536")
             // Keys go to the same partitions as with Kafka's own client.

@@ -1,5 +1,6 @@
 //! Publishing runs.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::client::{Client, Report, Ticket, lock};
 use crate::failure::{About, Failure};
-use crate::prefix::{Prefixes, held_back};
 use crate::record::Record;
 use crate::{KafkaOptions, KafkaOptionsError};
 
@@ -88,7 +88,10 @@ struct Flight<'a> {
     sink: &'a KafkaSink,
     run: &'a Run,
     client: Arc<Client>,
-    prefixes: Prefixes<'a>,
+    /// Keys of events that have failed: what follows them in the run and is not on its way is left for later.
+    failed: HashSet<&'a str>,
+    /// Topics of which the cluster has said in this run what closes them.
+    closed: HashMap<String, Code>,
     tickets: UnboundedSender<Report>,
     reports: UnboundedReceiver<Report>,
     /// Until when events are handed to the client.
@@ -99,16 +102,15 @@ impl<'a> Flight<'a> {
     fn new(sink: &'a KafkaSink, run: &'a Run, client: Arc<Client>) -> Self {
         let (tickets, reports) = mpsc::unbounded_channel();
         let by = Instant::now() + sink.options.connect_timeout;
-        Self { sink, run, client, prefixes: Prefixes::of(run), tickets, reports, by }
+        let (failed, closed) = (HashSet::new(), HashMap::new());
+        Self { sink, run, client, failed, closed, tickets, reports, by }
     }
 
     /// Sends in the order of the run, answering what is acknowledged meanwhile, then awaits the rest.
     async fn publish(mut self) {
         for index in 0..self.run.deliveries().len() {
-            if self.prefixes.is_broken_before(index) {
-                self.prefixes.settle(index, Err(held_back()));
-            } else if let Err(error) = self.send(index).await {
-                self.prefixes.settle(index, Err(error));
+            if let Err(error) = self.send(index).await {
+                self.fail(index, error);
             }
             while let Ok(report) = self.reports.try_recv() {
                 self.settle(report);
@@ -124,8 +126,13 @@ impl<'a> Flight<'a> {
 
     /// Hands an event to the client, or says why it was certainly not sent.
     async fn send(&mut self, index: usize) -> Result<(), SinkError> {
+        if self.key(index).is_some_and(|key| self.failed.contains(key)) {
+            return Err(SinkError::not_sent("an earlier event of its key has failed in this run"));
+        }
         let record = self.record(index)?;
-        self.client.reach(&record.topic, self.by).await?;
+        if let Some(code) = self.reach(&record.topic).await? {
+            return Err(self.answer(index, Failure::at_once(code)));
+        }
         let mut outgoing = record.outgoing(Box::new(Ticket { index, reports: self.tickets.clone() }));
         loop {
             match self.client.send(outgoing) {
@@ -137,6 +144,16 @@ impl<'a> Flight<'a> {
                 Err((code, _)) => return Err(self.answer(index, Failure::at_once(code))),
             }
         }
+    }
+
+    /// What closes a topic, asked once in a run.
+    async fn reach(&mut self, topic: &str) -> Result<Option<Code>, SinkError> {
+        if let Some(code) = self.closed.get(topic) {
+            return Ok(Some(*code));
+        }
+        let against = self.client.reach(topic, self.by).await?;
+        self.closed.extend(against.map(|code| (topic.to_owned(), code)));
+        Ok(against)
     }
 
     async fn wait_for_room(&mut self) -> Result<(), SinkError> {
@@ -154,9 +171,17 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
+    /// What was acknowledged is done, whatever became of those before it.
     fn settle(&mut self, (index, report): Report) {
-        let outcome = report.map_err(|failure| self.answer(index, failure));
-        self.prefixes.settle(index, outcome);
+        match report {
+            Ok(()) => self.run.answer(index, Ok(())),
+            Err(failure) => self.fail(index, self.answer(index, failure)),
+        }
+    }
+
+    fn fail(&mut self, index: usize, error: SinkError) {
+        self.failed.extend(self.key(index));
+        self.run.answer(index, Err(error));
     }
 
     fn answer(&self, index: usize, failure: Failure) -> SinkError {
@@ -177,6 +202,10 @@ impl<'a> Flight<'a> {
         }
         let is_for_all = self.template(index).as_constant().is_some();
         failure.answer(&About { topic: &record.topic, is_for_all, was_alone })
+    }
+
+    fn key(&self, index: usize) -> Option<&'a str> {
+        self.run.deliveries()[index].key()
     }
 
     fn record(&self, index: usize) -> Result<Record<'a>, SinkError> {

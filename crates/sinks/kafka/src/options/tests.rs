@@ -70,6 +70,16 @@ fn values_outside_of_their_limits_are_refused() {
     }
 }
 
+/// K1: the limits themselves are values that the client takes.
+#[test]
+fn values_at_their_limits_are_taken() {
+    for limit in [SHORTEST, LONGEST] {
+        let options = options().delivery_timeout(limit).connect_timeout(limit).linger(limit / 2);
+
+        assert_eq!(KafkaSink::new(options).err(), None, "{limit:?}");
+    }
+}
+
 /// K1: a sink without a broker or with an impossible topic is refused when it is made.
 #[test]
 fn impossible_destination_is_refused() {
