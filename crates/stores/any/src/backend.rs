@@ -265,7 +265,7 @@ fn of_sqlite(options: AnyOptions) -> SqliteOptions {
     if let Some(lock_timeout) = options.lock_timeout {
         chosen = chosen.busy_timeout(lock_timeout);
     }
-    chosen.watch(options.wake_up.unwrap_or(true))
+    chosen.read_only(options.read_only).watch(options.wake_up.unwrap_or(true))
 }
 
 #[cfg(feature = "postgres")]

@@ -16,6 +16,7 @@ use crate::{AnyStore, Kind, backend, kind};
 /// | `prefix` | none |
 /// | `max_connections` | 10 |
 /// | `create_if_missing` | true for a SQLite file, unless the URL has a `mode` |
+/// | `read_only` | false |
 /// | `wake_up` | true where the database can do it |
 /// | `lock_timeout` | 5 s |
 ///
@@ -28,6 +29,7 @@ pub struct AnyOptions {
     pub(crate) prefix: Option<String>,
     pub(crate) max_connections: Option<u32>,
     pub(crate) create_if_missing: Option<bool>,
+    pub(crate) read_only: bool,
     pub(crate) wake_up: Option<bool>,
     pub(crate) lock_timeout: Option<Duration>,
 }
@@ -40,6 +42,7 @@ impl AnyOptions {
             prefix: None,
             max_connections: None,
             create_if_missing: None,
+            read_only: false,
             wake_up: None,
             lock_timeout: None,
         }
@@ -71,6 +74,13 @@ impl AnyOptions {
     /// Whether a SQLite file that does not exist is created. A server's database never is.
     pub fn create_if_missing(mut self, create_if_missing: bool) -> Self {
         self.create_if_missing = Some(create_if_missing);
+        self
+    }
+
+    /// Whether a SQLite file is only read: it stays as it is and need not be writable, and whatever would write to it fails.
+    /// In a server the rights of the user decide.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
         self
     }
 
@@ -156,6 +166,7 @@ impl fmt::Debug for AnyOptions {
             .field("prefix", &self.prefix)
             .field("max_connections", &self.max_connections)
             .field("create_if_missing", &self.create_if_missing)
+            .field("read_only", &self.read_only)
             .field("wake_up", &self.wake_up)
             .field("lock_timeout", &self.lock_timeout)
             .finish_non_exhaustive()

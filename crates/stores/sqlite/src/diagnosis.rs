@@ -41,8 +41,6 @@ impl SqliteOptions {
         let path = store.path().to_owned();
         let mut checks = store.examine().await;
         store.close().await;
-        store.pool().close().await;
-        // Whoever reads only cannot remove the files of the log behind him; who may write does.
         if checks.first().is_some_and(|first| first.health == Health::Ok) {
             checks.push(writers(&path, &options).await);
         }

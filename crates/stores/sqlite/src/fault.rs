@@ -11,6 +11,8 @@ const SQLITE_ERROR: u32 = 1;
 const SQLITE_BUSY: u32 = 5;
 const SQLITE_LOCKED: u32 = 6;
 const SQLITE_READONLY: u32 = 8;
+/// A transaction that was not ended must be rolled back first.
+const SQLITE_READONLY_ROLLBACK: u32 = 776;
 const SQLITE_IOERR: u32 = 10;
 const SQLITE_CORRUPT: u32 = 11;
 const SQLITE_FULL: u32 = 13;
@@ -99,6 +101,21 @@ impl<'a> Fault<'a> {
         CommitError::Unknown { reason, source: Some(Box::new(error)) }
     }
 
+    /// Why the database could not be opened for reading.
+    pub(crate) fn read(&self, error: sqlx::Error) -> StoreError {
+        let is_log = matches!(code(&error), Some(SQLITE_CANTOPEN | SQLITE_READONLY))
+            && extended_code(&error) != Some(SQLITE_READONLY_ROLLBACK);
+        if !is_log || std::fs::File::open(self.path).is_err() {
+            return self.open(error);
+        }
+        let reason = format!(
+            "`{}` is in WAL mode, and the files of its log (`-wal`, `-shm`) can be neither read nor made; look as a user who \
+             may write to its directory, or while the outbox runs",
+            self.path.display()
+        );
+        refused(reason, error)
+    }
+
     /// Why the database could not be opened.
     pub(crate) fn open(&self, error: sqlx::Error) -> StoreError {
         let path = self.path.display();
@@ -174,8 +191,11 @@ fn missing_index(needed: Mode) -> StoreError {
 
 /// The primary result code; the extended one has more in its upper bits.
 fn code(error: &sqlx::Error) -> Option<u32> {
-    let extended: u32 = error.as_database_error()?.code()?.parse().ok()?;
-    Some(extended & 0xff)
+    extended_code(error).map(|extended| extended & 0xff)
+}
+
+fn extended_code(error: &sqlx::Error) -> Option<u32> {
+    error.as_database_error()?.code()?.parse().ok()
 }
 
 fn unavailable(reason: String, source: sqlx::Error) -> StoreError {

@@ -39,6 +39,7 @@
 mod admin;
 mod diagnosis;
 mod fault;
+mod file;
 mod lane;
 mod membership;
 mod migration;

@@ -19,6 +19,7 @@ use crate::store::Inner;
 impl SqliteStore {
     pub(crate) async fn join_as(&self, instance: &Instance) -> Result<Vec<Holding>, StoreError> {
         check_lease(instance.live_for)?;
+        self.inner.file.check()?;
         let (caller, inner) = (Caller::of(instance), Arc::clone(&self.inner));
         let joined =
             self.write(move |connection| Box::pin(async move { caller.join(connection, &inner).await }));
@@ -27,6 +28,7 @@ impl SqliteStore {
 
     pub(crate) async fn beat_as(&self, instance: &Instance, floors: &[Floor]) -> Result<Pulse, StoreError> {
         check_lease(instance.live_for)?;
+        self.inner.file.check()?;
         let (caller, inner, floors) = (Caller::of(instance), Arc::clone(&self.inner), told(floors));
         let heard = self.write(move |connection| {
             Box::pin(async move { caller.beat(connection, &inner.statements, floors).await })

@@ -31,6 +31,7 @@ pub enum Synchronous {
 /// |---|---|
 /// | `prefix` | none |
 /// | `create_if_missing` | true, unless the URL has a `mode` |
+/// | `read_only` | false |
 /// | `busy_timeout` | 5 s |
 /// | `synchronous` | [`Synchronous::Full`] |
 /// | `watch` | true |
@@ -41,6 +42,7 @@ pub struct SqliteOptions {
     database: Database,
     prefix: String,
     create_if_missing: Option<bool>,
+    read_only: bool,
     busy_timeout: Option<Duration>,
     synchronous: Option<Synchronous>,
     watch: bool,
@@ -63,7 +65,7 @@ impl SqliteOptions {
     /// made with the pool's options.
     ///
     /// The database is switched to WAL mode. The pool stays yours: [`SqliteStore::close`] leaves it open. What it
-    /// decides is refused here: `create_if_missing`, `synchronous` and `max_connections`.
+    /// decides is refused here: `create_if_missing`, `read_only`, `synchronous` and `max_connections`.
     pub fn of_pool(pool: SqlitePool) -> Self {
         Self::of(Database::Pool(pool))
     }
@@ -73,6 +75,7 @@ impl SqliteOptions {
             database,
             prefix: String::new(),
             create_if_missing: None,
+            read_only: false,
             busy_timeout: None,
             synchronous: None,
             watch: true,
@@ -91,6 +94,15 @@ impl SqliteOptions {
     /// Whether a file that does not exist is created.
     pub fn create_if_missing(mut self, create_if_missing: bool) -> Self {
         self.create_if_missing = Some(create_if_missing);
+        self
+    }
+
+    /// Whether the file is only read: it stays in the journal mode that it has, need not be writable and is not watched,
+    /// and whatever would write to it fails.
+    ///
+    /// A file in WAL mode that nobody has open can be read only by those who may write to its directory.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
         self
     }
 
@@ -126,6 +138,10 @@ impl SqliteOptions {
     pub async fn connect(self) -> Result<SqliteStore, StoreError> {
         let settings = self.settings()?;
         match &self.database {
+            Database::Url(_) if self.read_only => {
+                let store = self.unopened(settings.busy_timeout)?.0;
+                store.look().await.map(|()| store)
+            }
             Database::Url(url) => {
                 let options = self.connect_options(url)?;
                 let pool = pool_options(settings.busy_timeout);
@@ -145,8 +161,8 @@ impl SqliteOptions {
         }
     }
 
-    /// A store that reads and writes nothing, of whose file nothing is known yet, and how its connections are made that
-    /// may write. Nobody waits for a lock longer than `patience`.
+    /// A store that only reads, of whose file nothing is known yet, and how its connections are made that may write. Nobody
+    /// waits for a lock longer than `patience`.
     pub(crate) fn unopened(
         self,
         patience: Duration,
@@ -160,9 +176,12 @@ impl SqliteOptions {
         };
         check_usable(&options)?;
         let options = options.create_if_missing(false).busy_timeout(busy_timeout);
-        let reading = options.clone().read_only(true);
-        let pool = pool_options(busy_timeout).connect_lazy_with(reading.clone());
-        let begins = Begins::on(pool.clone());
+        // A connection that is opened read-only leaves the files of the log behind that it made; this one is so only as
+        // far as the file demands it.
+        let reading = options.clone().pragma("query_only", "ON");
+        let pool = pool_options(busy_timeout);
+        let begins = Begins::apart(pool.clone(), reading.clone());
+        let pool = pool.connect_lazy_with(reading.clone());
         Ok((SqliteStore::unopened(settings, reading, pool, begins, 0), options))
     }
 
@@ -175,6 +194,7 @@ impl SqliteOptions {
     fn refuse_options_of_the_pool(&self) -> Result<(), StoreError> {
         let given = [
             ("create_if_missing", self.create_if_missing.is_some()),
+            ("read_only", self.read_only),
             ("synchronous", self.synchronous.is_some()),
             ("max_connections", self.max_connections.is_some()),
         ];

@@ -12,6 +12,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use crate::SqliteOptions;
 use crate::fault::{self, Fault};
+use crate::file::OpenFile;
 use crate::lane::{Gate, Lane, Visit};
 use crate::migration;
 use crate::options::{Settings, check_usable};
@@ -41,6 +42,7 @@ pub struct SqliteStore {
 /// What all clones share.
 pub(crate) struct Inner {
     pub(crate) path: PathBuf,
+    pub(crate) file: OpenFile,
     pub(crate) names: Names,
     pub(crate) statements: Statements,
     pub(crate) inserts: Inserts,
@@ -115,6 +117,7 @@ impl SqliteStore {
             gate: writers,
             own: Arc::new(OwnNumbers::new(settings.watch)),
             path: options.get_filename().to_owned(),
+            file: OpenFile::at(options.get_filename()),
             watch: settings.watch.then(|| Watch::new(options, highest)),
             statements: Statements::new(&settings.names),
             names: settings.names,
@@ -123,6 +126,26 @@ impl SqliteStore {
             begins,
         };
         Self::new(Arc::new(inner))
+    }
+
+    /// Finds out whether the file can be read, and has no outbox that is too new.
+    pub(crate) async fn look(&self) -> Result<(), StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let version = to_its_end(async move {
+            let version = match inner.reader.enter().await? {
+                Ok(mut visit) => {
+                    let version = migration::version(&mut visit, &inner.statements).await;
+                    visit.end();
+                    version
+                }
+                Err(error) => Err(error),
+            };
+            version.map_err(|error| Fault::of(&inner.path).read(error))
+        });
+        match migration::judge(version.await?) {
+            Err(error @ StoreError::NewerSchema { .. }) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The path of the database file.
@@ -160,12 +183,29 @@ impl SqliteStore {
     /// A pool that was given stays open.
     pub async fn close(&self) {
         let inner = &self.inner;
+        if inner.file.check().is_err() {
+            self.empty_log().await;
+        }
         tokio::join!(inner.writer.close(), inner.hot.close(), inner.reader.close());
         if let Some(watch) = &inner.watch {
             watch.close().await;
         }
         if let Some(begins) = inner.begins.own_pool() {
             tokio::join!(begins.close(), inner.pool.close());
+        }
+    }
+
+    /// Empties the log of a file that was replaced. SQLite leaves it where it is, and whoever opens the new file would
+    /// take it for the log of that.
+    async fn empty_log(&self) {
+        let empty = sqlx::query_scalar::<_, bool>("PRAGMA wal_checkpoint(TRUNCATE)");
+        let is_busy = self.read_on(
+            |inner| &inner.writer,
+            |connection| Box::pin(async move { empty.fetch_one(connection).await }),
+        );
+        if !matches!(is_busy.await, Ok(false)) {
+            let path = self.inner.path.display();
+            tracing::warn!(%path, "the log of the file that was replaced could not be emptied; delete its `-wal` file");
         }
     }
 

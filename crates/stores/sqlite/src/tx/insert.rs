@@ -50,6 +50,7 @@ pub(super) async fn insert(
     if let Some(id) = repeated_id(events) {
         return Err(InsertError::DuplicateId { id });
     }
+    inner.file.check().map_err(InsertError::Store)?;
     if inner.own.is_rolled_back(connection) {
         let reason = "the transaction was rolled back at an earlier statement; begin a new one";
         return Err(InsertError::Store(refusal(reason)));

@@ -10,5 +10,6 @@ mod full_file;
 mod hot_path;
 mod ordered;
 mod processes;
+mod replaced_file;
 mod stage;
 mod statements;
