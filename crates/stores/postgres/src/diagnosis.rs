@@ -13,6 +13,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::migration;
+use crate::mode::indexes_of;
 use crate::store::{Inner, Query};
 use crate::time::Instant;
 use crate::{PostgresOptions, PostgresStore};
@@ -20,12 +21,9 @@ use crate::{PostgresOptions, PostgresStore};
 /// As many dead versions of rows, if they are more than the rows, should have been cleared away.
 const MANY_DEAD: i64 = 50_000;
 
-/// Indexes that the table has in both modes, and those of each.
+/// Indexes that the table has in both modes.
 const OF_BOTH: [&str; 4] =
     ["outbox_event_pkey", "outbox_event_event_id_key", "outbox_event_aggregate", "outbox_event_dead"];
-const OF_CLAIMS: [&str; 1] = ["outbox_event_pending"];
-const OF_OWNERSHIP: [&str; 4] =
-    ["outbox_event_numbers", "outbox_event_aside", "outbox_event_held", "outbox_event_unplaced"];
 
 impl PostgresOptions {
     /// Looks whether the database can be reached and is fit for an outbox, whether what should be there is, who holds up
@@ -272,11 +270,7 @@ fn numbers(names: &Names, mode: Mode, increment: i64, cache: i64) -> Check {
 
 /// The indexes of the mode, each of which must be there and valid.
 fn indexes(names: &Names, mode: Mode, found: &[(String, bool)]) -> Check {
-    let of_mode: &[&str] = match mode {
-        Mode::Claims => &OF_CLAIMS,
-        Mode::Ownership => &OF_OWNERSHIP,
-    };
-    let needed = OF_BOTH.iter().chain(of_mode).map(|name| format!("{}{name}", names.prefix()));
+    let needed = OF_BOTH.iter().chain(indexes_of(mode)).map(|name| format!("{}{name}", names.prefix()));
     let needed: Vec<String> = needed.collect();
     let there: Vec<String> = found.iter().map(|(name, _)| name.clone()).collect();
     let is_invalid = |(name, is_valid): &&(String, bool)| !is_valid && needed.contains(name);

@@ -14,7 +14,8 @@ use crate::migration::{session, watched};
 use crate::owned;
 use crate::store::Inner;
 
-/// The indexes that belong to one mode. To be dropped they are named with their schema, to be made they are not.
+/// The indexes that belong to one mode, first that of `claims`. To be dropped they are named with their schema, to be made
+/// they are not.
 const INDEXES: [&str; 5] = [
     "outbox_event_pending",
     "outbox_event_numbers",
@@ -23,13 +24,21 @@ const INDEXES: [&str; 5] = [
     "outbox_event_unplaced",
 ];
 
+/// The indexes that belong to `mode`.
+pub(crate) fn indexes_of(mode: Mode) -> &'static [&'static str] {
+    match mode {
+        Mode::Claims => &INDEXES[..1],
+        Mode::Ownership => &INDEXES[1..],
+    }
+}
+
 impl PostgresStore {
     /// Does what [`migrate`](Self::migrate) does, gives the outbox the mode `mode` with its indexes, and returns the
     /// version. For operators, and for relays whose role may not do it when they start.
     ///
     /// Takes the owner of the tables. All of it happens in one transaction or not at all, and writers wait for it: the
     /// table is read once for every index that is missing. It waits for transactions of others as long as
-    /// `lock_timeout` says.
+    /// `lock_timeout` says. Repeated, it makes indexes anew that somebody dropped; if all are there, nobody waits.
     ///
     /// Fails with [`StoreError::Config`] if instances of the other mode are alive, naming them, or if numbers are not
     /// given one by one (a sequence with a cache or an increment), which `ownership` needs.
@@ -101,7 +110,11 @@ pub(crate) async fn enter(
         return Ok(Err(Obstacle::Refused(refused)));
     }
     match (standing.mode == wanted.to_string(), change) {
-        (true, _) => Ok(Ok(())),
+        (true, Change::Forbidden) => Ok(Ok(())),
+        (true, Change::Allowed) => {
+            let session = session(connection).await?;
+            watched(inner, session, mend(inner, connection, wanted)).await.map(Ok)
+        }
         (false, Change::Forbidden) => Ok(Err(Obstacle::OtherMode(wanted))),
         (false, Change::Allowed) => {
             let session = session(connection).await?;
@@ -171,20 +184,39 @@ async fn of_other_mode(
     query.fetch_all(connection).await?.iter().map(|row| row.try_get("name")).collect()
 }
 
+/// Makes the indexes of the mode that are missing.
+async fn mend(inner: &Inner, connection: &mut PgConnection, mode: Mode) -> Result<(), sqlx::Error> {
+    let found = inner.query(&inner.statements.examined_indexes).fetch_all(&mut *connection).await?;
+    let found = found.iter().map(|row| row.try_get("name")).collect::<Result<Vec<String>, _>>()?;
+    let prefix = inner.line.place.names().prefix();
+    if indexes_of(mode).iter().all(|name| found.contains(&format!("{prefix}{name}"))) {
+        return Ok(());
+    }
+    tracing::info!(database = %inner.line.place, %mode, "making indexes anew that somebody dropped");
+    sqlx::raw_sql(UNLIMITED).execute(&mut *connection).await?;
+    sqlx::raw_sql(index_sql(inner, mode).clone()).execute(connection).await?;
+    Ok(())
+}
+
+/// Building an index on a large table takes its time.
+const UNLIMITED: &str = "SET LOCAL statement_timeout = 0";
+
+fn index_sql(inner: &Inner, mode: Mode) -> &SqlStr {
+    match mode {
+        Mode::Claims => &inner.statements.index_claims,
+        Mode::Ownership => &inner.statements.index_ownership,
+    }
+}
+
 /// Changes the mode, and ends all that was held in the other.
 async fn change(inner: &Inner, connection: &mut PgConnection, to: Mode) -> Result<(), sqlx::Error> {
-    let names = inner.line.place.names();
-    let drop_index = |sql| names.fill(sql, &INDEXES);
-    let (make, drop): (&SqlStr, SqlStr) = match to {
-        Mode::Claims => (&inner.statements.index_claims, drop_index(include_str!("mode/drop_ownership.sql"))),
-        Mode::Ownership => {
-            (&inner.statements.index_ownership, drop_index(include_str!("mode/drop_claims.sql")))
-        }
+    let drop = match to {
+        Mode::Claims => include_str!("mode/drop_ownership.sql"),
+        Mode::Ownership => include_str!("mode/drop_claims.sql"),
     };
     tracing::info!(database = %inner.line.place, mode = %to, "changing the mode of the outbox");
-    // Building an index on a large table takes its time.
-    sqlx::raw_sql("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
-    for step in [&inner.statements.lock_events, &inner.statements.end, make] {
+    sqlx::raw_sql(UNLIMITED).execute(&mut *connection).await?;
+    for step in [&inner.statements.lock_events, &inner.statements.end, index_sql(inner, to)] {
         sqlx::raw_sql(step.clone()).execute(&mut *connection).await?;
     }
     if to == Mode::Ownership {
@@ -192,7 +224,7 @@ async fn change(inner: &Inner, connection: &mut PgConnection, to: Mode) -> Resul
         inner.query(&inner.statements.floors).execute(&mut *connection).await?;
     }
     inner.query(&inner.statements.set_mode).bind(to.to_string()).execute(&mut *connection).await?;
-    sqlx::raw_sql(drop).execute(&mut *connection).await?;
+    sqlx::raw_sql(inner.line.place.names().fill(drop, &INDEXES)).execute(&mut *connection).await?;
     tracing::info!(database = %inner.line.place, mode = %to, "changed the mode of the outbox");
     Ok(())
 }

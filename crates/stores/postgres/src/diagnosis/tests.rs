@@ -74,8 +74,7 @@ fn numbers_must_be_given_one_by_one_to_owners() {
 }
 
 fn there(mode: Mode) -> Vec<(String, bool)> {
-    let of_mode: &[&str] = if mode == Mode::Claims { &OF_CLAIMS } else { &OF_OWNERSHIP };
-    OF_BOTH.iter().chain(of_mode).map(|name| (format!("eu_{name}"), true)).collect()
+    OF_BOTH.iter().chain(indexes_of(mode)).map(|name| (format!("eu_{name}"), true)).collect()
 }
 
 /// S9: the statement that makes a missing index anew is told, for every index.

@@ -127,6 +127,7 @@ macro_rules! store_trials {
             }
             modes {
                 indexes_belong_to_the_mode
+                dropped_indexes_are_made_anew
                 modes_of_several_outboxes_are_apart
                 mode_is_changed_by_the_owner_of_the_table
                 operator_is_refused_while_instances_are_alive

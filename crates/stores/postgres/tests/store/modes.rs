@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillarbox::store::{Administration, Instance, Mode, Ownership, StoreError};
+use pillarbox::store::{Administration, Instance, Mode, Ownership, StoreError, TxStore};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::conformance::ownership::{join, unnamed};
 use pillarbox_testkit::conformance::{StoreHarness, claim, order_placed, write};
@@ -47,6 +47,26 @@ pub(crate) async fn indexes_belong_to_the_mode(stage: &PostgresStage) {
         assert_eq!(indexes(stage).await, ownership);
         stage.store.migrate_to(Mode::Claims).await.unwrap();
         assert_eq!(indexes(stage).await, claims);
+    }
+}
+
+/// O3: an operator who repeats the mode gets indexes back that somebody dropped; if all are there, no open transaction
+/// stands in the way.
+pub(crate) async fn dropped_indexes_are_made_anew(stage: &PostgresStage) {
+    for mode in [Mode::Claims, Mode::Ownership] {
+        stage.store.migrate_to(mode).await.unwrap();
+        let all = indexes(stage).await;
+        let of_both = ["aggregate", "dead", "event_id_key", "pkey"];
+        for name in all.iter().filter(|name| !of_both.contains(&name.as_str())) {
+            stage.execute(format!("DROP INDEX outbox_event_{name}")).await;
+            stage.store.migrate_to(mode).await.unwrap();
+            assert_eq!(indexes(stage).await, all, "{name}");
+        }
+
+        let mut writer = stage.store.begin().await.unwrap();
+        stage.store.insert(&mut writer, &[order_placed("order-17")], None).await.unwrap();
+        stage.store.migrate_to(mode).await.unwrap();
+        PostgresStore::rollback(writer).await.unwrap();
     }
 }
 
