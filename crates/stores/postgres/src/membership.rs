@@ -1,6 +1,6 @@
 //! Who takes part, and who owns which partition.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillarbox::store::{Epoch, Floor, Holding, Instance, Member, Mode, Owner, Pulse, StoreError};
@@ -62,15 +62,17 @@ impl PostgresStore {
     pub(crate) async fn beat_as(&self, instance: &Instance, floors: &[Floor]) -> Result<Pulse, StoreError> {
         check_lease(instance.live_for)?;
         let (asking, told) = (instance.clone(), Floors::of(floors));
+        let before = self.server.forget();
         let answer = self.rows(
             |inner| &inner.beating,
             move |inner| {
                 let query = of_instance(inner.query(&inner.statements.beat), &asking);
-                told.bind(query.bind(asking.mode.to_string())).bind(asking.is_named)
+                told.bind(query.bind(asking.mode.to_string())).bind(asking.is_named).bind(before)
             },
         );
         let answer = answer.await?;
         let Some(first) = answer.first() else { return Ok(Pulse::default()) };
+        self.server.compare(before, self.read(first.try_get("server_started_at"))?)?;
         if !self.read(first.try_get("is_current"))? {
             return Ok(Pulse { is_replaced: true, ..Pulse::default() });
         }
@@ -123,6 +125,29 @@ impl PostgresStore {
     pub(crate) fn check_mode(&self, row: &PgRow, needed: Mode) -> Result<(), StoreError> {
         let found = members::mode(Some(self.read(row.try_get("mode"))?))?;
         if found == needed { Ok(()) } else { Err(members::wrong_mode(needed)) }
+    }
+}
+
+/// When the server was started that an instance has heard of last. A failover can be over between two heartbeats, and a
+/// pooler hides that the session is another.
+#[derive(Default)]
+pub(crate) struct KnownServer(Mutex<Option<Instant>>);
+
+impl KnownServer {
+    /// What was known; nothing from now on, as after a heartbeat that fails.
+    fn forget(&self) -> Option<Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Fails once if it is another server than `before`, which may have taken commits back.
+    fn compare(&self, before: Option<Instant>, now: Instant) -> Result<(), StoreError> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        match before {
+            Some(before) if before != now => Err(StoreError::unavailable(
+                "the server was started anew, or is another, since the last heartbeat",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgRow, Postgres};
 use crate::PostgresOptions;
 use crate::closed::Closing;
 use crate::lane::{Lane, Line, Manner};
+use crate::membership::KnownServer;
 use crate::migration;
 use crate::owned::Sweep;
 use crate::statements::Statements;
@@ -29,6 +30,7 @@ use crate::wake::Hints;
 pub struct PostgresStore {
     pub(crate) inner: Arc<Inner>,
     pub(crate) ear: Arc<Ear>,
+    pub(crate) server: KnownServer,
 }
 
 /// A statement with its parameters.
@@ -56,7 +58,7 @@ pub(crate) struct Inner {
 
 impl PostgresStore {
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        Self { inner, ear: Arc::default() }
+        Self { inner, ear: Arc::default(), server: KnownServer::default() }
     }
 
     /// Connects to the database at a URL (`postgres://user:password@host:5432/database`) with the defaults of

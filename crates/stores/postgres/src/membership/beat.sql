@@ -13,7 +13,9 @@ WITH caller AS MATERIALIZED (
                         ELSE until > statement_timestamp() AND until <= statement_timestamp() + interval '1 hour'
                     END
             )
-        ) AS is_current
+        ) AS is_current,
+        pg_postmaster_start_time() AS server_started_at,
+        coalesce(pg_postmaster_start_time() = $9, TRUE) AS is_same_server
 ),
 registered AS (
     INSERT INTO outbox_instance AS member (name, incarnation, mode, joined_at, seen_at, until)
@@ -48,6 +50,8 @@ held AS MATERIALIZED (
     LEFT JOIN unnest($5::smallint[], $6::bigint[], $7::bigint[]) AS told (event_partition, epoch, floor)
         ON told.event_partition = lease.event_partition
         AND told.epoch = lease.epoch
+        -- Another server may have taken back the numbers that floors were found by.
+        AND caller.is_same_server
     WHERE caller.is_current
         AND caller.mode = $4
         AND lease.owner_name = $1
@@ -79,6 +83,7 @@ renewed AS (
 SELECT
     caller.mode,
     caller.is_current,
+    caller.server_started_at,
     statement_timestamp() AS now,
     answer.*
 FROM caller

@@ -178,6 +178,7 @@ macro_rules! store_trials {
             server_faults {
                 store_recovers_from_cut_connections
                 heartbeat_tells_of_a_lost_connection_once
+                heartbeat_tells_of_another_server_once
                 closed_door_refuses_no_outcome
                 idle_connection_that_was_cut_is_replaced
                 commit_on_a_cut_connection_is_unknown

@@ -9,7 +9,7 @@ use pillarbox::store::{
 use pillarbox::{Event, Outbox};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::acceptance::Desk;
-use pillarbox_testkit::conformance::ownership::unnamed;
+use pillarbox_testkit::conformance::ownership::{floor, unnamed};
 use pillarbox_testkit::conformance::{order_placed, take, write};
 use sqlx::{AssertSqlSafe, Row};
 
@@ -70,6 +70,37 @@ pub(crate) async fn heartbeat_tells_of_a_lost_connection_once(stage: &PostgresSt
 
     assert!(told.is_transient(), "{told:?}");
     assert_eq!(store.beat(&relay, &[]).await.unwrap().members.len(), 1);
+    store.close().await;
+}
+
+/// O5: a failover between two heartbeats, of which the session tells nothing because a pooler keeps it, fails one of each
+/// instance's; floors from before are not told to the new server. Here a function that stands before the server's own says
+/// when it was started.
+pub(crate) async fn heartbeat_tells_of_another_server_once(stage: &PostgresStage) {
+    let schema = &stage.schema;
+    stage
+        .execute(format!(
+            "CREATE TABLE server (started_at timestamptz); INSERT INTO server VALUES ('2026-03-01');
+             CREATE FUNCTION {schema}.pg_postmaster_start_time() RETURNS timestamptz LANGUAGE sql
+             AS 'SELECT started_at FROM {schema}.server'"
+        ))
+        .await;
+    let mark = if stage.url.contains('?') { "&" } else { "?" };
+    let url = format!("{}{mark}options=-c%20search_path={schema},pg_catalog", stage.url);
+    let store = PostgresStore::options(url).schema(schema).connect().await.unwrap();
+    let (beside, relay, other) = (store.clone(), unnamed("relay"), unnamed("other"));
+    store.join(&relay).await.unwrap();
+    beside.join(&other).await.unwrap();
+    let held = store.acquire(&relay, &[17]).await.unwrap()[0];
+    store.beat(&relay, &[floor(&held, 5)]).await.unwrap();
+    beside.beat(&other, &[]).await.unwrap();
+
+    stage.execute("UPDATE server SET started_at = '2026-03-02'").await;
+    let told = [store.beat(&relay, &[floor(&held, 9)]).await, beside.beat(&other, &[]).await];
+
+    assert!(told.iter().all(|told| told.as_ref().is_err_and(StoreError::is_transient)), "{told:?}");
+    assert_eq!(store.beat(&relay, &[]).await.unwrap().held[0].floor, 5);
+    assert_eq!(beside.beat(&other, &[]).await.unwrap().members.len(), 2);
     store.close().await;
 }
 
