@@ -40,7 +40,14 @@ pub trait AdapterStage {
     /// adapter's answer.
     fn write(&self, events: Vec<Event>, end: End) -> impl Future<Output = Result<Receipt, WriteError>>;
 
-    /// How many INSERTs the last `write` sent.
+    /// Does the same through `outbox`, which may be switched off, and commits.
+    fn write_through(
+        &self,
+        outbox: &Outbox<Self::Store>,
+        events: Vec<Event>,
+    ) -> impl Future<Output = Result<Receipt, WriteError>>;
+
+    /// How many INSERTs the last write sent.
     fn statements(&self) -> usize;
 
     /// The partition that stands in the row of an event.
@@ -84,6 +91,9 @@ macro_rules! adapter_list {
                 all_fields_come_back
                 delays_come_back
                 partition_is_that_of_the_key
+                outbox_that_is_enabled_is_written_to
+                outbox_that_is_disabled_is_not_written_to
+                outbox_that_stores_nothing_is_not_written_to
             }
         }
     };
@@ -275,6 +285,44 @@ pub async fn partition_is_that_of_the_key(stage: &impl AdapterStage) {
 
     assert_eq!(stage.partition(with_key.id()).await, Some(partition_of("straße-9")));
     assert_eq!(stage.partition(without.id()).await, Some(partition_of(without.id())));
+}
+
+/// W12: the outbox leads to its tables as its store does.
+pub async fn outbox_that_is_enabled_is_written_to(stage: &impl AdapterStage) {
+    let outbox = Outbox::builder(stage.store()).writer_only().start().unwrap();
+    let event = placed("order-17");
+
+    let receipt = stage.write_through(&outbox, vec![event.clone()]).await.unwrap();
+
+    assert_eq!(receipt.ids(), [event.id()]);
+    assert!(row(stage, event.id()).await.is_some());
+}
+
+/// M4: while the outbox is disabled a write fails, unless it was said that events are thrown away.
+pub async fn outbox_that_is_disabled_is_not_written_to(stage: &impl AdapterStage) {
+    let disabled = || Outbox::builder(stage.store()).writer_only().enabled(false);
+    let (refusing, discarding) =
+        (disabled().start().unwrap(), disabled().discard_when_disabled(true).start().unwrap());
+    let event = placed("order-17");
+
+    let refused = stage.write_through(&refusing, vec![event.clone()]).await;
+    let discarded = stage.write_through(&discarding, vec![event.clone()]).await.unwrap();
+
+    assert!(matches!(refused, Err(WriteError::Disabled)), "{refused:?}");
+    assert_eq!((discarded.ids().len(), stage.statements()), (0, 0));
+    assert!(row(stage, event.id()).await.is_none());
+}
+
+/// W10: an outbox that stores no events has none stored by an adapter either, and still says what is wrong with them.
+pub async fn outbox_that_stores_nothing_is_not_written_to(stage: &impl AdapterStage) {
+    let outbox = Outbox::builder(stage.store()).writer_only().store_events(false).start().unwrap();
+    let event = placed("order-17");
+
+    let receipt = stage.write_through(&outbox, vec![event.clone()]).await.unwrap();
+    let repeating = stage.write_through(&outbox, vec![event.clone(), event.clone()]).await.unwrap_err();
+
+    assert_eq!((receipt.ids().len(), repeated(&repeating)), (0, Some(event.id())));
+    assert!(row(stage, event.id()).await.is_none());
 }
 
 /// An outbox whose poller sleeps for an hour, and the desk where its deliveries arrive.

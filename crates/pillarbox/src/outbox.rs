@@ -267,6 +267,15 @@ impl<S: Store> Outbox<S> {
         self.shared.engine.config.enabled
     }
 
+    /// Whether what is written gets into the table ([`store_events`](OutboxBuilder::store_events)); for adapters that write
+    /// by means of their own.
+    ///
+    /// While the outbox is disabled it fails with [`WriteError::Disabled`], or warns once if
+    /// [events are discarded](OutboxBuilder::discard_when_disabled) then.
+    pub fn stores(&self) -> Result<bool, WriteError> {
+        self.shared.gate.is_stored()
+    }
+
     /// Says that the transaction of a receipt has been committed, so that its events are delivered at once.
     pub fn committed(&self, receipt: Receipt) {
         if !receipt.ids.is_empty() && self.is_enabled() {
@@ -421,11 +430,11 @@ impl<S: Store> Outbox<S> {
     }
 
     /// Completes when the outbox has stopped by itself, with an ERROR in the log: another instance was started under
-    /// the [name](OutboxBuilder::name) that was set for this one, or it may not take part. Without that it never
-    /// completes.
+    /// the [name](OutboxBuilder::name) that was set for this one, it may not take part, or its SQLite file was replaced.
+    /// Without that it never completes.
     ///
     /// An instance learns of another of its name when it next records outcomes, or by its next heartbeat. Writing goes
-    /// on working, and others deliver.
+    /// on working, and others deliver; to a file that was replaced nothing is written.
     pub async fn stopped(&self) -> Stopped {
         let shutdown = &self.shared.engine.shutdown;
         shutdown.draining().await;

@@ -59,6 +59,9 @@ rows::dialect!(diesel::pg::Pg, Postgres);
 /// hand it to [`Outbox::committed`](pillarbox::Outbox::committed) when the transaction has ended well, and the
 /// poller delivers at once; forget it, and the events are delivered by the next poll.
 ///
+/// Through an outbox that is disabled, or stores no events, nothing is written, as by
+/// [`Outbox::write_in`](pillarbox::Outbox::write_in); a store and names know nothing of that.
+///
 /// It costs one statement for every 500 events or 4 MiB; that for a single event is prepared once per connection,
 /// others each time. All events are checked before the first is written, and all are written or none: where a call
 /// needs several statements on MySQL, they are put into a savepoint. On PostgreSQL an error of the database is the
@@ -81,7 +84,7 @@ where
     E: IntoEvent,
 {
     let insert = Insert::new(C::Backend::DATABASE, tables.names());
-    let events = insert.checked(events)?;
+    let events = insert.checked(tables, events)?;
     check_transaction(connection)?;
     if let Some(savepoint) = insert.savepoint(&events) {
         run(connection, &insert, savepoint).await?;

@@ -43,6 +43,9 @@ pub use pillarbox_sql::{Names, canonical::Tables};
 /// [`Outbox::committed`](pillarbox::Outbox::committed) after your commit, and the poller delivers at once; forget
 /// it, and the events are delivered by the next poll.
 ///
+/// Through an outbox that is disabled, or stores no events, nothing is written, as by
+/// [`Outbox::write_in`](pillarbox::Outbox::write_in); a store and names know nothing of that.
+///
 /// It costs one statement for every 500 events or 4 MiB, prepared once per connection for each number of events.
 /// All events are checked before the first is written, and all are written or none: where a call needs several
 /// statements on MySQL or SQLite, they are put into a savepoint. On PostgreSQL an error of the database is the end
@@ -58,7 +61,7 @@ pub async fn write_in<E: IntoEvent>(
     events: impl IntoIterator<Item = E>,
 ) -> Result<Receipt, WriteError> {
     let insert = Insert::new(database(tx).map_err(WriteError::Store)?, tables.names());
-    let events = insert.checked(events)?;
+    let events = insert.checked(tables, events)?;
     if let Some(savepoint) = insert.savepoint(&events) {
         let run = async |sql| tx.execute_unprepared(sql).await.map_err(|error| fault::failed(&insert, error));
         run(savepoint).await?;

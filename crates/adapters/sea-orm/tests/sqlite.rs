@@ -6,7 +6,7 @@
 mod stage;
 
 use pillarbox::store::StoreError;
-use pillarbox::{Event, Receipt, WriteError};
+use pillarbox::{Event, Outbox, Receipt, WriteError};
 use pillarbox_sea_orm::{Names, write_in};
 use pillarbox_sqlite::SqliteStore;
 use pillarbox_testkit::adapters::{AdapterStage, End};
@@ -42,6 +42,14 @@ impl AdapterStage for SqliteStage {
 
     async fn write(&self, events: Vec<Event>, end: End) -> Result<Receipt, WriteError> {
         self.stage.write(events, end).await
+    }
+
+    async fn write_through(
+        &self,
+        outbox: &Outbox<SqliteStore>,
+        events: Vec<Event>,
+    ) -> Result<Receipt, WriteError> {
+        self.stage.write_through(outbox, events).await
     }
 
     fn statements(&self) -> usize {

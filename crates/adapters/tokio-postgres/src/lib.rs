@@ -38,6 +38,9 @@ pub use pillarbox_sql::{Names, canonical::Tables};
 /// [`Outbox::committed`](pillarbox::Outbox::committed) after your commit, and the poller delivers at once; forget
 /// it, and the events are delivered by the next poll.
 ///
+/// Through an outbox that is disabled, or stores no events, nothing is written, as by
+/// [`Outbox::write_in`](pillarbox::Outbox::write_in); a store and names know nothing of that.
+///
 /// It costs one statement and one round trip for every 500 events or 4 MiB, with nothing prepared, so it works
 /// behind a pooler too. All events are checked before the first is written. After an error of the database
 /// PostgreSQL takes no further statement in this transaction; if the future is cancelled half-way, roll back.
@@ -50,7 +53,7 @@ pub async fn write_in<E: IntoEvent>(
     events: impl IntoIterator<Item = E>,
 ) -> Result<Receipt, WriteError> {
     let insert = Insert::new(Database::Postgres, tables.names());
-    let events = insert.checked(events)?;
+    let events = insert.checked(tables, events)?;
     for chunk in chunks(&events) {
         let written = execute(tx, &insert, chunk).await;
         written.map_err(|error| failed(&insert, chunk, error))?;

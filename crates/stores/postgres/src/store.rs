@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pillarbox::BoxFuture;
 use pillarbox::store::StoreError;
+use pillarbox::{BoxFuture, WriteError};
 use pillarbox_sql::canonical::Tables;
 use pillarbox_sql::{Ear, KnownLocks, Names, to_its_end};
 use sqlx::SqlStr;
@@ -217,6 +217,10 @@ impl Inner {
 impl Tables for PostgresStore {
     fn names(&self) -> &Names {
         self.names()
+    }
+
+    fn stores(&self) -> Result<bool, WriteError> {
+        Ok(true)
     }
 }
 

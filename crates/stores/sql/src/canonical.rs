@@ -42,17 +42,28 @@ const EARLIEST_IN_POSTGRES: i64 = -210_866_803_200_000_000;
 pub trait Tables {
     /// Schema and prefix.
     fn names(&self) -> &Names;
+
+    /// Whether what is written gets there, which only an outbox can deny; an error if nothing may be written.
+    fn stores(&self) -> Result<bool, WriteError>;
 }
 
 impl Tables for Names {
     fn names(&self) -> &Names {
         self
     }
+
+    fn stores(&self) -> Result<bool, WriteError> {
+        Ok(true)
+    }
 }
 
 impl<S: Store + Tables> Tables for Outbox<S> {
     fn names(&self) -> &Names {
         self.store().names()
+    }
+
+    fn stores(&self) -> Result<bool, WriteError> {
+        self.stores()
     }
 }
 
@@ -166,10 +177,11 @@ impl Insert {
         Self { database, table }
     }
 
-    /// The events of one call: each is within all limits, no id comes twice, and the database can hold when each
-    /// occurred.
+    /// The events of one call that are to be written: each is within all limits, no id comes twice, and the database can
+    /// hold when each occurred. None if the outbox of `tables` stores none.
     pub fn checked<E: IntoEvent>(
         &self,
+        tables: &impl Tables,
         events: impl IntoIterator<Item = E>,
     ) -> Result<Vec<Event>, WriteError> {
         let events: Vec<Event> = events.into_iter().map(IntoEvent::into_event).collect::<Result<_, _>>()?;
@@ -177,7 +189,7 @@ impl Insert {
             return Err(WriteError::DuplicateId { id });
         }
         self.database.check_times(&events).map_err(WriteError::Store)?;
-        Ok(events)
+        Ok(if tables.stores()? { events } else { Vec::new() })
     }
 
     /// What comes before the statements for `events`, if there are several and the database goes on after one that

@@ -1,5 +1,6 @@
 //! Where the tables are, for adapters to drivers that are not ours.
 
+use pillarbox::WriteError;
 use pillarbox_sql::Names;
 use pillarbox_sql::canonical::Tables;
 
@@ -8,5 +9,9 @@ use crate::SqliteStore;
 impl Tables for SqliteStore {
     fn names(&self) -> &Names {
         &self.inner.names
+    }
+
+    fn stores(&self) -> Result<bool, WriteError> {
+        Ok(true)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use diesel::connection::InstrumentationEvent;
 use diesel::result::Error;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection};
-use pillarbox::{Event, Receipt, Store, WriteError};
+use pillarbox::{Event, Outbox, Receipt, Store, WriteError};
 use pillarbox_diesel::{Dialect, Tables, write_in};
 use pillarbox_mysql::MySqlStore;
 use pillarbox_postgres::PostgresStore;
@@ -114,20 +114,14 @@ impl<C: AsyncConnection, S> Stage<C, S> {
     }
 }
 
-impl<C, S> AdapterStage for Stage<C, S>
-where
-    C: AsyncConnection<Backend: Dialect>,
-    S: Store + Tables + ReadPartition + Clone,
-{
-    type Store = S;
-
-    fn store(&self) -> S {
-        self.store.clone()
-    }
-
-    async fn write(&self, events: Vec<Event>, end: End) -> Result<Receipt, WriteError> {
+impl<C: AsyncConnection<Backend: Dialect>, S> Stage<C, S> {
+    async fn write_to(
+        &self,
+        tables: &(impl Tables + Sync),
+        events: Vec<Event>,
+        end: End,
+    ) -> Result<Receipt, WriteError> {
         let mut connection = self.connect().await;
-        let tables = self.store.names();
         self.inserts.store(0, Ordering::Relaxed);
         let ended = connection.transaction(async |connection| {
             let answer = write_in(tables, connection, events).await;
@@ -140,6 +134,26 @@ where
             Ok(answer) | Err(Ending::Answered(answer)) => answer,
             Err(Ending::Failed(error)) => panic!("{error}"),
         }
+    }
+}
+
+impl<C, S> AdapterStage for Stage<C, S>
+where
+    C: AsyncConnection<Backend: Dialect>,
+    S: Store + Tables + ReadPartition + Clone,
+{
+    type Store = S;
+
+    fn store(&self) -> S {
+        self.store.clone()
+    }
+
+    async fn write(&self, events: Vec<Event>, end: End) -> Result<Receipt, WriteError> {
+        self.write_to(self.store.names(), events, end).await
+    }
+
+    async fn write_through(&self, outbox: &Outbox<S>, events: Vec<Event>) -> Result<Receipt, WriteError> {
+        self.write_to(outbox, events, End::Commit).await
     }
 
     fn statements(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pillarbox::{Event, Receipt, Store, WriteError};
+use pillarbox::{Event, Outbox, Receipt, Store, WriteError};
 use pillarbox_mysql::MySqlStore;
 use pillarbox_postgres::PostgresStore;
 use pillarbox_sea_orm::{Tables, write_in};
@@ -77,6 +77,24 @@ impl<S> Stage<S> {
     }
 }
 
+impl<S> Stage<S> {
+    async fn write_to(
+        &self,
+        tables: &impl Tables,
+        events: Vec<Event>,
+        end: End,
+    ) -> Result<Receipt, WriteError> {
+        let tx = self.begin().await;
+        self.inserts.store(0, Ordering::Relaxed);
+        let answer = write_in(tables, &tx, events).await;
+        match end {
+            End::Commit => tx.commit().await.unwrap(),
+            End::Rollback => tx.rollback().await.unwrap(),
+        }
+        answer
+    }
+}
+
 impl<S: Store + Tables + Clone> AdapterStage for Stage<S> {
     type Store = S;
 
@@ -85,14 +103,11 @@ impl<S: Store + Tables + Clone> AdapterStage for Stage<S> {
     }
 
     async fn write(&self, events: Vec<Event>, end: End) -> Result<Receipt, WriteError> {
-        let tx = self.begin().await;
-        self.inserts.store(0, Ordering::Relaxed);
-        let answer = write_in(&self.store, &tx, events).await;
-        match end {
-            End::Commit => tx.commit().await.unwrap(),
-            End::Rollback => tx.rollback().await.unwrap(),
-        }
-        answer
+        self.write_to(&self.store, events, end).await
+    }
+
+    async fn write_through(&self, outbox: &Outbox<S>, events: Vec<Event>) -> Result<Receipt, WriteError> {
+        self.write_to(outbox, events, End::Commit).await
     }
 
     fn statements(&self) -> usize {

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pillarbox::{Event, Receipt, WriteError};
+use pillarbox::{Event, Outbox, Receipt, WriteError};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::adapters::{AdapterStage, End};
 use pillarbox_testkit::servers::{Fresh, unique_name};
-use pillarbox_tokio_postgres::{Names, write_in};
+use pillarbox_tokio_postgres::{Names, Tables, write_in};
 use tokio_postgres::{Client, NoTls};
 
 const PREFIX: &str = "shop_";
@@ -48,19 +48,16 @@ impl PostgresStage {
     pub(crate) fn table(&self) -> String {
         self.names().table("outbox_event")
     }
-}
 
-impl AdapterStage for PostgresStage {
-    type Store = PostgresStore;
-
-    fn store(&self) -> PostgresStore {
-        self.store.clone()
-    }
-
-    async fn write(&self, events: Vec<Event>, end: End) -> Result<Receipt, WriteError> {
+    async fn write_to(
+        &self,
+        tables: &impl Tables,
+        events: Vec<Event>,
+        end: End,
+    ) -> Result<Receipt, WriteError> {
         let mut client = self.client().await;
         let tx = client.transaction().await.unwrap();
-        let answer = write_in(&self.store, &tx, events).await;
+        let answer = write_in(tables, &tx, events).await;
         if answer.is_ok() {
             // Every statement of a transaction has a number, and its rows have it too.
             let commands = format!(
@@ -75,6 +72,26 @@ impl AdapterStage for PostgresStage {
             End::Rollback => tx.rollback().await.unwrap(),
         }
         answer
+    }
+}
+
+impl AdapterStage for PostgresStage {
+    type Store = PostgresStore;
+
+    fn store(&self) -> PostgresStore {
+        self.store.clone()
+    }
+
+    async fn write(&self, events: Vec<Event>, end: End) -> Result<Receipt, WriteError> {
+        self.write_to(&self.store, events, end).await
+    }
+
+    async fn write_through(
+        &self,
+        outbox: &Outbox<PostgresStore>,
+        events: Vec<Event>,
+    ) -> Result<Receipt, WriteError> {
+        self.write_to(outbox, events, End::Commit).await
     }
 
     fn statements(&self) -> usize {

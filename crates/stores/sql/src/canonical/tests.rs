@@ -5,8 +5,12 @@ use pillarbox::{EventBuilder, Timestamp};
 
 use super::*;
 
+fn names() -> Names {
+    Names::new(Some("shop"), "eu_").unwrap()
+}
+
 fn insert(database: Database) -> Insert {
-    Insert::new(database, &Names::new(Some("shop"), "eu_").unwrap())
+    Insert::new(database, &names())
 }
 
 fn placed(id: &str) -> Event {
@@ -123,7 +127,7 @@ fn times_that_no_column_can_hold_are_refused() {
         let event = Event::builder("OrderPlaced").id("17").occurred_at(Timestamp::from_micros(micros));
         event.json_text("{}").build().unwrap()
     };
-    let refusal = |database, micros| match insert(database).checked([occurred(micros)]) {
+    let refusal = |database, micros| match insert(database).checked(&names(), [occurred(micros)]) {
         Ok(_) => None,
         Err(WriteError::Store(error)) => Some(error.to_string()),
         Err(other) => panic!("{other:?}"),
@@ -178,7 +182,8 @@ fn failures_on_mysql_are_told_apart_by_their_number() {
 /// V6: an id that comes twice in one call is refused before the database is asked.
 #[test]
 fn an_id_that_comes_twice_is_refused() {
-    let refused = insert(Database::MySql).checked([placed("a"), placed("b"), placed("a")]).unwrap_err();
+    let refused =
+        insert(Database::MySql).checked(&names(), [placed("a"), placed("b"), placed("a")]).unwrap_err();
 
     assert!(matches!(refused, WriteError::DuplicateId { id } if id == "a"));
 }
