@@ -77,6 +77,10 @@ impl Database {
 
     /// Opens a database that exists, with or without an outbox in it.
     pub(crate) async fn reach(&self) -> anyhow::Result<AnyStore> {
+        self.reach_with(self.options()).await
+    }
+
+    async fn reach_with(&self, options: AnyOptions) -> anyhow::Result<AnyStore> {
         let file = self.file()?;
         if let Some(file) = &file
             && !file.path().exists()
@@ -84,12 +88,25 @@ impl Database {
             let path = file.name();
             return Err(Unusable(format!("no such file: `{path}`; `pillarbox migrate` creates it")).into());
         }
-        self.connect(file, self.options()).await
+        self.connect(file, options).await
     }
 
     /// Opens an outbox that exists.
     pub(crate) async fn open(&self) -> anyhow::Result<Opened> {
-        let store = self.reach().await?;
+        self.opened(self.reach().await?).await
+    }
+
+    /// Opens an outbox that exists, only to look at it: a file stays as it is, and need not be writable.
+    pub(crate) async fn look(&self) -> anyhow::Result<Opened> {
+        self.opened(self.reach_with(self.options().read_only(true)).await?).await
+    }
+
+    /// Opens an outbox that exists; only to look at it if this is a dry run.
+    pub(crate) async fn look_or_open(&self, is_dry_run: bool) -> anyhow::Result<Opened> {
+        if is_dry_run { self.look().await } else { self.open().await }
+    }
+
+    async fn opened(&self, store: AnyStore) -> anyhow::Result<Opened> {
         let name = store.name();
         match store.check().await {
             Ok(version) => Ok(Opened { store, version, name }),

@@ -85,7 +85,7 @@ impl Line {
 impl Pause {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         self.named.check(&[])?;
-        let Opened { store, name, .. } = self.database.open().await?;
+        let Opened { store, name, .. } = self.database.look_or_open(self.list).await?;
         if self.list {
             let paused = store.paused_routes().await?;
             store.close().await;

@@ -68,7 +68,7 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let Opened { store, version, name } = self.database.open().await?;
+        let Opened { store, version, name } = self.database.look().await?;
         let place = Place { name, kind: store.kind(), version };
         if let Some(every) = self.watch {
             let watch = Watch { store, place, relay: self.relay, every, json: self.json };

@@ -68,7 +68,7 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let Opened { store, .. } = self.database.open().await?;
+        let Opened { store, .. } = self.database.look().await?;
         let told = self.follow(&store).await;
         store.close().await;
         told

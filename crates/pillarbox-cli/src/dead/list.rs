@@ -91,7 +91,7 @@ impl List {
         let Self { database, filter, limit, after, json } = self;
         let is_filtered = !filter.is_empty();
         let sieve = filter.sieve()?;
-        let store = database.open().await?.store;
+        let store = database.look().await?.store;
         let total = store.stats().await?.dead;
         let limit = limit as usize;
         let bar = terminal::bar(total, "  looking {wide_bar} {percent} % · {msg}");

@@ -129,7 +129,7 @@ struct Found {
 impl Replay {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let plan = self.meant.plan()?;
-        let Opened { store, name, .. } = self.database.open().await?;
+        let Opened { store, name, .. } = self.database.look_or_open(self.how.dry_run).await?;
         let what = plan.what;
         let (steps, total) = plan.steps(&store, &name, &self.how).await?;
         if self.how.dry_run {
@@ -157,7 +157,7 @@ impl Replay {
 impl Discard {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let plan = self.meant.plan()?;
-        let Opened { store, name, .. } = self.database.open().await?;
+        let Opened { store, name, .. } = self.database.look_or_open(self.how.dry_run).await?;
         let what = plan.what;
         if what == What::All && !self.yes && !self.how.dry_run {
             let dead = figure::count(store.stats().await?.dead);

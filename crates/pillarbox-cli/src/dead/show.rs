@@ -73,7 +73,7 @@ struct Envelope<'a> {
 
 impl Show {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let Opened { store, name, .. } = self.database.open().await?;
+        let Opened { store, name, .. } = self.database.look().await?;
         let found = store.find(&self.id).await?;
         store.close().await;
         let unknown = || NotFound(format!("no event `{}` in {name}", figure::plain(&self.id)));

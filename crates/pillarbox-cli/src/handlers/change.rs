@@ -141,7 +141,7 @@ fn unusable(error: HandlersError) -> Unusable {
 
 impl Plan {
     async fn run(&self, database: Database, how: &How) -> anyhow::Result<Verdict> {
-        let Opened { store, name, .. } = database.open().await?;
+        let Opened { store, name, .. } = database.look_or_open(how.dry_run).await?;
         let found = self.change.look(&store, LOOKED_FOR).await?;
         if found.is_empty() {
             return Err(self.unknown(&store, &name).await?.into());

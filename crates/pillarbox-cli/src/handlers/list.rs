@@ -44,7 +44,7 @@ struct Listed {
 
 impl List {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let store = self.database.open().await?.store;
+        let store = self.database.look().await?.store;
         let census = HandlerCensus::take(&store, COUNTED).await?;
         store.close().await;
         if self.json {

@@ -64,7 +64,7 @@ impl From<Blocked> for Line {
 
 impl List {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let store = self.database.open().await?.store;
+        let store = self.database.look().await?.store;
         let mut blocked = super::blocked(&store).await?;
         store.close().await;
         blocked.retain(|blocked| !self.parked || blocked.parked_for.is_some());

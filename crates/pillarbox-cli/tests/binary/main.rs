@@ -8,6 +8,7 @@ mod follower;
 mod guide;
 mod handlers;
 mod keys;
+mod looking;
 mod mistakes;
 mod operator;
 mod pausing;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use pillarbox::store::{Instance, Mode, Owner, Ownership, TxStore};
 use pillarbox::{DeadHead, Delivery, Event, ListenerError, Outbox};
 use pillarbox_sqlite::SqliteStore;
-use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use tempfile::TempDir;
 
 pub(crate) use crate::program::{Answer, pillarbox, run};
@@ -57,6 +58,16 @@ impl Shop {
         let statement = AssertSqlSafe(statement.into());
         self.with_store(async move |store| {
             sqlx::raw_sql(statement).execute(store.pool()).await.unwrap();
+        });
+    }
+
+    /// Executes statements as a program does that knows nothing of the outbox.
+    pub(crate) fn execute_plainly(&self, statement: &'static str) {
+        let options = SqliteConnectOptions::new().filename(self.file()).create_if_missing(true);
+        block_on(async {
+            let mut connection = options.connect().await.unwrap();
+            sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
         });
     }
 
@@ -128,14 +139,17 @@ impl Shop {
     }
 
     fn with_store<T>(&self, work: impl AsyncFnOnce(&SqliteStore) -> T) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        block_on(async {
             let store = SqliteStore::options(self.db()).watch(false).connect().await.unwrap();
             let result = work(&store).await;
             store.close().await;
             result
         })
     }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 fn order_placed(id: &str) -> Event {
