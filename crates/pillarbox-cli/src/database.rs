@@ -1,6 +1,7 @@
 //! Which database a command works on, and whether it can.
 
 mod file;
+pub(crate) mod url;
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,8 +11,6 @@ use pillarbox::store::{Diagnosis, StoreError};
 use pillarbox_any::{AnyOptions, AnyStore, Kind};
 
 pub(crate) use file::SqliteFile;
-
-use crate::exit::Unusable;
 
 /// Connections for transactions; a command has one at a time.
 const CONNECTIONS: u32 = 1;
@@ -82,12 +81,7 @@ impl Database {
 
     async fn reach_with(&self, options: AnyOptions) -> anyhow::Result<AnyStore> {
         let file = self.file()?;
-        if let Some(file) = &file
-            && !file.path().exists()
-        {
-            let path = file.name();
-            return Err(Unusable(format!("no such file: `{path}`; `pillarbox migrate` creates it")).into());
-        }
+        file.as_ref().map_or(Ok(()), SqliteFile::check_exists)?;
         self.connect(file, options).await
     }
 
@@ -112,7 +106,7 @@ impl Database {
             Ok(version) => Ok(Opened { store, version, name }),
             Err(error) => {
                 store.close().await;
-                Err(explain(error, &name))
+                Err(explain(error, &self.tables.place(&name)))
             }
         }
     }
@@ -130,14 +124,8 @@ impl Database {
         Ok(self.options().examine().await?)
     }
 
-    /// The file, if the database is one; refuses what exists and is no SQLite database.
     fn file(&self) -> anyhow::Result<Option<SqliteFile>> {
-        if Kind::of(&self.db)? != Kind::Sqlite {
-            return Ok(None);
-        }
-        let file: SqliteFile = self.db.parse()?;
-        file.check()?;
-        Ok(Some(file))
+        file_at(&self.db)
     }
 
     fn options(&self) -> AnyOptions {
@@ -158,11 +146,34 @@ impl Database {
             Some(file) => file.name(),
             None => Kind::of(&self.db)?.to_string(),
         };
-        options.connect().await.map_err(|error| explain(error, &name))
+        options.connect().await.map_err(|error| explain(error, &self.tables.place(&name)))
     }
 }
 
+/// The file at a path or a URL, if the database is one; refuses what exists and is no SQLite database.
+pub(crate) fn file_at(url: &str) -> anyhow::Result<Option<SqliteFile>> {
+    if Kind::of(url)? != Kind::Sqlite {
+        return Ok(None);
+    }
+    let file: SqliteFile = url.parse()?;
+    file.check()?;
+    Ok(Some(file))
+}
+
 impl Tables {
+    pub(crate) fn new(schema: Option<String>, prefix: Option<String>) -> Self {
+        Self { schema, prefix: prefix.unwrap_or_default() }
+    }
+
+    /// The database of this name and where in it they are, for people.
+    pub(crate) fn place(&self, database: &str) -> String {
+        let schema = self.schema.as_ref().map(|schema| format!(", schema `{schema}`")).unwrap_or_default();
+        match self.prefix.as_str() {
+            "" => format!("{database}{schema}"),
+            prefix => format!("{database}{schema}, prefix `{prefix}`"),
+        }
+    }
+
     /// The SQL that makes them in a database of this kind.
     pub(crate) fn migrations_sql(&self, kind: Kind) -> Result<String, StoreError> {
         kind.migrations_sql(self.schema.as_deref(), &self.prefix)

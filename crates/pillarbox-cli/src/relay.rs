@@ -5,8 +5,10 @@ mod current;
 pub(crate) mod document;
 mod fingerprint;
 mod log;
+mod outages;
 mod outbox;
 mod pauses;
+mod secret;
 mod server;
 pub(crate) mod sinks;
 mod state;
@@ -57,6 +59,8 @@ impl Relay {
         let config = usable(Config::read(&self.config))?;
         let (log, http) = (Log::start(&config.log), config.http.clone());
         let mut current = Current::begin(config, log).await?;
+        // Before any outbox takes an event, which would be cut off.
+        let listener = server::listen(&http).await?;
         let page = PrometheusBuilder::new().install_recorder().context("metrics cannot be recorded")?;
         // The page is served before the first outbox is there.
         pillarbox_metrics::describe();
@@ -67,7 +71,10 @@ impl Relay {
             let (name, relays, end) = (name.clone(), relays.clone(), end.clone());
             running.spawn(outbox::Task { name, plan, relays, end }.run());
         }
-        server::serve(&http, Served { relays: relays.clone(), page }, end.clone()).await?;
+        tokio::spawn(outages::follow(relays.clone(), end.clone()));
+        if let Some(listener) = listener {
+            server::serve(listener, Served::new(relays.clone(), page), end.clone())?;
+        }
         tracing::info!(outboxes = running.len(), sinks = current.sinks(), "the relay runs");
 
         let ended = tokio::select! {
@@ -116,7 +123,7 @@ impl Signals {
 /// The routes of an outbox, to sinks that all outboxes share.
 pub(crate) fn routing(config: &Config, outbox: &str, sinks: &[Made]) -> Result<Routing, document::Mistake> {
     let misrouted = |error: pillarbox::RoutingError| config.misrouted(&error);
-    let mut routing = Routing::new();
+    let mut routing = Routing::new().look_again_after(pauses::SAFETY_NET);
     for Made { name, sink, .. } in sinks {
         routing = routing.sink(name, sink.clone()).map_err(misrouted)?;
     }

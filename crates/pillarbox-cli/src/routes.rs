@@ -11,7 +11,8 @@ use serde::Serialize;
 use self::given::Given;
 use crate::exit::{Unusable, Verdict};
 use crate::relay::config::Config;
-use crate::relay::{self, sinks, usable};
+use crate::relay::sinks::{self, Made};
+use crate::relay::{self, usable};
 use crate::{command, terminal};
 
 const EXAMPLES: &str = "\
@@ -67,6 +68,8 @@ struct ShownSink {
     sink: String,
     /// `null` if the sink's own address counts.
     address: Option<String>,
+    /// The sink's own address, if that counts and it has one; of a URL scheme and host only.
+    own_address: Option<String>,
     /// Why the address cannot be made of this event.
     error: Option<String>,
 }
@@ -86,7 +89,7 @@ impl Test {
         let sinks = usable(sinks::make_all(&config, &messages))?;
         let outbox = self.outbox_of(&config)?;
         let explained = usable(relay::routing(&config, &outbox, &sinks))?.explain(&event);
-        let shown = Shown::of(explained.as_ref());
+        let shown = Shown::of(&event, explained.as_ref(), &sinks);
         let verdict = match shown.sinks.is_empty() || shown.sinks.iter().any(|sink| sink.error.is_some()) {
             true => Verdict::Bad,
             false => Verdict::Good,
@@ -113,12 +116,18 @@ impl Test {
 }
 
 impl Shown {
-    fn of(explained: Option<&Explanation>) -> Self {
+    fn of(event: &Event, explained: Option<&Explanation>, made: &[Made]) -> Self {
         let Some(explained) = explained else { return Self { route: None, sinks: Vec::new() } };
-        let sink = |(sink, address): &(String, Option<Result<String, String>>)| ShownSink {
-            sink: sink.clone(),
-            address: address.clone().and_then(Result::ok),
-            error: address.clone().and_then(Result::err),
+        let sink = |(sink, address): &(String, Option<Result<String, String>>)| {
+            let made = made.iter().find(|made| made.name == *sink);
+            let own = made.map_or(Ok(None), |made| made.own.explain(event, address.is_some()));
+            let address = address.clone().transpose();
+            ShownSink {
+                sink: sink.clone(),
+                own_address: own.clone().unwrap_or_default(),
+                error: address.clone().err().or(own.err()),
+                address: address.unwrap_or_default(),
+            }
         };
         Self { route: Some(explained.route.clone()), sinks: explained.sinks.iter().map(sink).collect() }
     }
@@ -131,7 +140,10 @@ impl Shown {
         let line = |sink: &ShownSink| match (&sink.address, &sink.error) {
             (_, Some(error)) => format!("  {}: dead, for {error}\n", sink.sink),
             (Some(address), None) => format!("  {} at `{address}`\n", sink.sink),
-            (None, None) => format!("  {} at its own address\n", sink.sink),
+            (None, None) => match &sink.own_address {
+                Some(address) => format!("  {} at its own address, `{address}`\n", sink.sink),
+                None => format!("  {} at its own address\n", sink.sink),
+            },
         };
         format!("route `{route}` takes it to\n{}", self.sinks.iter().map(line).collect::<String>())
     }

@@ -18,7 +18,8 @@
 //!
 //! - [`Metrics`] is the exporter of an outbox. Make it after the recorder was installed: it asks for its counters once.
 //! - [`describe`] tells the recorder what the numbers mean; [`Metrics::of`] does that too.
-//! - [`record_stats`], [`record_sinks`] and [`record_routes`] are for what is read now and then, and not told by the engine.
+//! - [`record_stats`], [`record_sinks`] and [`record_routes`] are for what is read now and then, and not told by the engine;
+//!   [`forget_sink`] and [`forget_route`] for what is no longer there.
 //!
 //! What could not be read is unknown, and shown as `NaN`, never as 0.
 
@@ -28,4 +29,4 @@ mod readings;
 
 pub use exporter::Metrics;
 pub use names::describe;
-pub use readings::{record_routes, record_sinks, record_stats};
+pub use readings::{forget_route, forget_sink, record_routes, record_sinks, record_stats};

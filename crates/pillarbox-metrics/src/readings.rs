@@ -36,6 +36,11 @@ pub fn record_sinks(sinks: &[SinkHealth]) {
     }
 }
 
+/// A sink is gone: from now on it is not known how it is doing.
+pub fn forget_sink(sink: &str) {
+    gauge!(names::SINK_UP, "sink" => sink.to_owned()).set(or_unknown(None));
+}
+
 /// Records which routes of an outbox are paused.
 pub fn record_routes(outbox: &str, routing: &Routing) {
     let paused = routing.paused();
@@ -43,4 +48,10 @@ pub fn record_routes(outbox: &str, routing: &Routing) {
         let is_paused = f64::from(u8::from(paused.contains(&route)));
         gauge!(names::ROUTE_PAUSED, "outbox" => outbox.to_owned(), "route" => route).set(is_paused);
     }
+}
+
+/// A route of an outbox is gone: from now on it is not known whether it is paused.
+pub fn forget_route(outbox: &str, route: &str) {
+    let gauge = gauge!(names::ROUTE_PAUSED, "outbox" => outbox.to_owned(), "route" => route.to_owned());
+    gauge.set(or_unknown(None));
 }

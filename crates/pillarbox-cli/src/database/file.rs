@@ -1,7 +1,7 @@
 //! A SQLite file as the user named it.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::Context;
@@ -27,11 +27,6 @@ impl SqliteFile {
         Self { given: path.to_string_lossy().into_owned(), path }
     }
 
-    /// The file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The file, for people.
     pub(crate) fn name(&self) -> String {
         self.path.display().to_string()
@@ -44,6 +39,17 @@ impl SqliteFile {
 
     pub(crate) fn options(&self) -> SqliteOptions {
         SqliteStore::options(self.given.clone())
+    }
+
+    /// Refuses a file that does not exist.
+    pub(crate) fn check_exists(&self) -> Result<(), Unusable> {
+        match self.path.exists() {
+            true => Ok(()),
+            false => Err(Unusable(format!(
+                "no such file: `{}`; `pillarbox migrate` creates it",
+                self.path.display()
+            ))),
+        }
     }
 
     /// Refuses what exists and is no SQLite database. An empty file is one.

@@ -9,6 +9,7 @@ use pillarbox_message::{Finding, Messages, Severity};
 
 use super::report::Subject;
 use crate::figure;
+use crate::relay::config::store::url;
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::Mistake;
 use crate::relay::sinks::{self, Made};
@@ -62,12 +63,12 @@ fn mistake(config: &Config, made: Vec<Result<Made, Mistake>>) -> Option<String> 
 
 async fn outbox(name: &str, settings: &Settings) -> Subject {
     let store = settings.store();
-    let examined = match &store.url {
-        None => Err("no database is configured; set `store.url`".to_owned()),
-        Some(url) => {
+    let examined = match url(&store) {
+        Ok(url) => {
             let examined = AnyStore::options(url).settings(&store).examine().await;
             examined.map_err(|error| error.to_string())
         }
+        Err(error) => Err(error.to_string()),
     };
     match examined {
         Ok(Diagnosis { database, mut checks }) => {

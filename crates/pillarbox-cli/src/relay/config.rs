@@ -1,6 +1,7 @@
 //! What a relay is to do, as its file says.
 
 mod mistakes;
+pub(crate) mod store;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pillarbox::store::{Administration, StoreError};
-use pillarbox::{ConfigError, Outbox};
+use pillarbox::{ConfigError, Outbox, StoreSettings};
 use pillarbox_any::AnyStore;
 use pillarbox_metrics::{Metrics, record_stats};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::config::store;
 use super::current::Plan;
 use super::pauses::Pauses;
 use super::state::Relays;
+use crate::database::{self, Tables, explain};
+use crate::exit::Unusable;
 
 /// How long to wait before a database is tried again that could not be reached.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -90,18 +93,13 @@ impl Task {
         let Plan { settings, routing } = self.plan.borrow().clone();
         let mut pauses = Pauses::new(&self.name, &routing);
         loop {
-            let connected = match AnyStore::configured(&settings).await {
-                Ok(store) => match store.check().await {
-                    Ok(_) => pauses.look(&store).await.map(|()| store),
-                    Err(error) => Err(error),
-                },
-                Err(error) => Err(error),
-            };
-            let error = match connected {
+            let error = match open(&settings.store(), &mut pauses).await {
                 Ok(store) => return Ok(Some(store)),
-                Err(error @ StoreError::Unavailable { .. }) => error,
-                Err(error) => return Err(error).with_context(|| format!("outbox `{}`", self.name)),
+                Err(error) => error,
             };
+            if !matches!(error.downcast_ref(), Some(StoreError::Unavailable { .. })) {
+                return Err(error.context(format!("outbox `{}`", self.name)));
+            }
             tracing::error!(outbox = self.name, %error, "the database cannot be reached; trying again");
             self.relays.in_trouble(&self.name, Some(error.to_string()));
             tokio::select! {
@@ -110,6 +108,34 @@ impl Task {
             }
         }
     }
+}
+
+/// Opens the outbox that these settings are about, and learns which of its routes are paused. A file that is not there is
+/// created only if they ask for it, or for tables in it.
+async fn open(settings: &StoreSettings, pauses: &mut Pauses) -> anyhow::Result<AnyStore> {
+    let url = store::url(settings).map_err(|error| Unusable(error.to_string()))?;
+    let mut options = AnyStore::options(&url);
+    if let Some(file) = database::file_at(&url)? {
+        let may_create = settings.create_if_missing.unwrap_or(settings.migrate);
+        if !may_create {
+            file.check_exists()?;
+        }
+        options = options.create_if_missing(may_create);
+    }
+    let store = options.settings(settings).connect().await?;
+    let Err(error) = look(&store, settings.migrate, pauses).await else { return Ok(store) };
+    let tables = Tables::new(settings.schema.clone(), settings.prefix.clone());
+    let place = tables.place(&store.name());
+    store.close().await;
+    Err(explain(error, &place))
+}
+
+async fn look(store: &AnyStore, migrate: bool, pauses: &mut Pauses) -> Result<(), StoreError> {
+    if migrate {
+        store.migrate().await?;
+    }
+    store.check().await?;
+    pauses.look(store).await
 }
 
 /// Counts events for the metrics now and then; a count that fails is unknown, and the outbox not ready.

@@ -14,19 +14,17 @@ mod pair;
 mod rabbitmq;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(any(feature = "http", feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
-mod secret;
 mod stdout;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillarbox::spelling::nearest;
-use pillarbox::{BoxFuture, Sink};
+use pillarbox::{BoxFuture, Event, Sink, Template};
 use pillarbox_message::{Finding, Messages, Severity};
 
 use super::config::{Config, SinkTable};
-use super::document::Mistake;
+use super::document::{Mistake, discreet};
 use super::fingerprint;
 use crate::exit::Unusable;
 
@@ -34,7 +32,7 @@ use crate::exit::Unusable;
 const CHECK_FOR: Duration = Duration::from_secs(10);
 
 /// Makes a sink as its table says.
-type Maker = fn(&Config, &SinkTable, Messages) -> Result<Arc<dyn Checked>, Mistake>;
+type Maker = fn(&Config, &SinkTable, Messages) -> Result<(Arc<dyn Checked>, Own), Mistake>;
 
 /// The sinks that this program was built with.
 const MAKERS: &[(&str, Maker)] = &[
@@ -60,10 +58,36 @@ pub(crate) trait Checked: Sink {
     fn findings(&self) -> BoxFuture<'_, Vec<Finding>>;
 }
 
+/// What a sink makes of an event besides what its route says.
+#[derive(Default)]
+pub(crate) struct Own {
+    /// Its address, for events whose route gives none; a sink that has none goes nowhere in particular.
+    address: Option<Template>,
+    /// What it fills for all of them, as the exchange of RabbitMQ.
+    always: Option<Template>,
+}
+
+impl Own {
+    /// Where the sink sends an event whose route gives it an address or not, as far as the sink itself says it; or why it
+    /// cannot. Of a URL only the host is shown.
+    pub(crate) fn explain(&self, event: &Event, has_address: bool) -> Result<Option<String>, String> {
+        let filled = |template: &Template| {
+            let filled = template.fill(event);
+            filled.map(|text| discreet(&text)).map_err(|error| {
+                let shown = discreet(&error.template);
+                error.to_string().replace(&error.template, &shown)
+            })
+        };
+        self.always.as_ref().map(filled).transpose()?;
+        self.address.as_ref().filter(|_| !has_address).map(filled).transpose()
+    }
+}
+
 /// A sink, made.
 pub(crate) struct Made {
     pub(crate) name: String,
     pub(crate) sink: Arc<dyn Checked>,
+    pub(crate) own: Own,
     /// What it is made of.
     pub(crate) print: u64,
 }
@@ -83,8 +107,8 @@ pub(crate) fn make(config: &Config, table: &SinkTable, messages: &Messages) -> R
     let Some((_, make)) = MAKERS.iter().find(|(kind, _)| *kind == table.kind) else {
         return Err(config.wrong(table, unknown(&table.kind)));
     };
-    let sink = make(config, table, messages.clone())?;
-    Ok(Made { name: table.name.clone(), sink, print: fingerprint::of(config, table) })
+    let (sink, own) = make(config, table, messages.clone())?;
+    Ok(Made { name: table.name.clone(), sink, own, print: fingerprint::of(config, table) })
 }
 
 /// What a sink finds out about its server; `None` if that takes too long.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pillarbox::{Health, Outbox, Routing};
+use pillarbox::{Health, Outbox, Routing, SinkHealth};
 use pillarbox_any::AnyStore;
 use serde::Serialize;
+
+use super::outages::Outages;
 
 /// The outboxes of a relay.
 #[derive(Default)]
@@ -14,6 +16,7 @@ pub(crate) struct Relays(Mutex<BTreeMap<String, Running>>);
 /// One of them.
 struct Running {
     routing: Routing,
+    outages: Outages,
     /// None while its database cannot be reached.
     outbox: Option<Outbox<AnyStore>>,
     /// What those counted that ran before it, with other options.
@@ -51,6 +54,8 @@ pub(crate) struct OutboxState {
 struct SinkState {
     name: String,
     state: &'static str,
+    /// Since when it is not well, as far as this relay has seen.
+    down_since: Option<String>,
     last_error: Option<String>,
 }
 
@@ -58,7 +63,8 @@ impl Relays {
     /// An outbox is going to be started.
     pub(crate) fn expect(&self, name: &str, routing: &Routing) {
         let trouble = Some("it is being started".to_owned());
-        let running = Running { routing: routing.clone(), outbox: None, before: Tally::default(), trouble };
+        let (routing, outages) = (routing.clone(), Outages::default());
+        let running = Running { routing, outages, outbox: None, before: Tally::default(), trouble };
         self.lock().insert(name.to_owned(), running);
     }
 
@@ -83,7 +89,15 @@ impl Relays {
     }
 
     pub(crate) fn states(&self) -> Vec<OutboxState> {
+        self.look();
         self.lock().iter().map(|(name, running)| running.state(name)).collect()
+    }
+
+    /// Notes which sinks are down.
+    pub(crate) fn look(&self) {
+        for running in self.lock().values_mut() {
+            running.outages.look(&running.routing.health());
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Running>> {
@@ -104,7 +118,8 @@ impl Running {
 
     fn state(&self, name: &str) -> OutboxState {
         let Tally { delivered, failed, dead, unanswered } = self.tally();
-        let sink = |sink: pillarbox::SinkHealth| SinkState {
+        let sink = |sink: SinkHealth| SinkState {
+            down_since: self.outages.since(&sink.name).map(|since| since.to_string()),
             name: sink.name,
             state: match sink.health {
                 Health::Well => "well",

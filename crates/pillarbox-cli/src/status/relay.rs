@@ -95,6 +95,8 @@ struct Sink {
     name: String,
     /// `well`, `trying` or `down`.
     state: String,
+    /// Since when it is not well.
+    down_since: Option<String>,
     last_error: Option<String>,
 }
 
@@ -187,6 +189,10 @@ fn write_outbox(table: &mut String, outbox: &Outbox) -> fmt::Result {
     writeln!(table, "\n  {:<width$}  STATE   LAST ERROR", "SINK")?;
     for (name, sink) in names.iter().zip(&outbox.sinks) {
         let error = sink.last_error.as_deref().map_or_else(|| "–".to_owned(), figure::plain);
+        let error = match &sink.down_since {
+            Some(since) => format!("since {}: {error}", figure::plain(since)),
+            None => error,
+        };
         writeln!(table, "  {name:<width$}  {:<6}  {error}", figure::plain(&sink.state))?;
     }
     Ok(())

@@ -163,6 +163,23 @@ fn whole_file_of_a_relay_is_examined() {
     }
 }
 
+/// M5: a database whose URL stands in a file of its own is examined as others are.
+#[test]
+fn url_in_a_file_of_its_own_is_examined() {
+    let shop = Shop::with_events(&[]);
+    let (config, url) = (configure(&shop, "elsewhere/shop.db", "stdout"), shop.directory().join("url"));
+    std::fs::write(&url, format!("{}\n", shop.db())).expect("a file");
+    let text = std::fs::read_to_string(&config).expect("a text");
+    let moved = text.replace("url = 'elsewhere/shop.db'", &format!("url_file = '{}'", url.display()));
+    assert_ne!(moved, text);
+    std::fs::write(&config, moved).expect("a file");
+
+    let answer = run(&["doctor", "--config", &config]);
+
+    assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
+    assert!(answer.out.contains(&format!("outbox orders ({})", shop.db())), "{}", answer.out);
+}
+
 /// M4: a sink that cannot be made is a problem of the file, with its place; the databases are examined all the same.
 #[test]
 fn sink_that_cannot_be_made_is_a_problem() {

@@ -80,7 +80,7 @@ const TABLES: [Mistake; 16] = [
 ];
 
 /// Values that cannot be used.
-const VALUES: [Mistake; 19] = [
+const VALUES: [Mistake; 22] = [
     ("\"shop.db\"", "\"postgers://shop@localhost/shop\"", ", line 4, column 7: outbox `outbox`: "),
     (
         "to = \"console\"",
@@ -152,6 +152,58 @@ const VALUES: [Mistake; 19] = [
         "url = \"shop.db\"\nurl_file = \"/run/secrets/db\"",
         "line 5, column 12: `store.url_file` is \"/run/secrets/db\": `store.url` is set too, in line 4",
     ),
+    (
+        "\"shop.db\"",
+        "\"postgres://shop@localhost:port/shop\"",
+        ", line 4, column 7: outbox `outbox`: `store.url`: the URL of the database cannot be read: the port is no number up to \
+         65535; write it as `postgres://user:password@host:5432/database`",
+    ),
+    (
+        "url = \"shop.db\"",
+        "url_file = \"/nowhere\"",
+        ", line 4, column 12: outbox `outbox`: `store.url_file`: `/nowhere` cannot be read: No such file or directory (os error \
+         2); correct the path",
+    ),
+    (
+        "url = \"shop.db\"",
+        "url_file = \"/dev/null\"",
+        ", line 4, column 12: outbox `outbox`: `store.url_file`: `/dev/null` is empty; write the value into it",
+    ),
+];
+
+/// Sinks: what they are, their options, and the answer behind the name of the file.
+const SINKS: [Mistake; 6] = [
+    (
+        "rabbitmq",
+        "url = \"amqp:/rabbit.example\"\nrouting_key = \"orders\"",
+        ", line 9, column 7: sink `console`: `url`: it has a `/`, but no `://`; write it as \
+         `amqp://user:password@host:5672/vhost`",
+    ),
+    (
+        "rabbitmq",
+        "url = \"rabbit.example\"\nrouting_key = \"orders\"",
+        ", line 9, column 7: sink `console`: `url`: the URL of RabbitMQ is not understood; write `amqp://",
+    ),
+    (
+        "nats",
+        "url = \"nats//nats.example\"\nsubject = \"orders\"",
+        ", line 9, column 7: sink `console`: `url`: it has a `/`, but no `://`; write it as `nats://user:password@host:4222`",
+    ),
+    (
+        "nats",
+        "url = \"nats://nats-1.example,nats:/nats-2.example\"\nsubject = \"orders\"",
+        ", line 9, column 7: sink `console`: `url`: it has a `/`, but no `://`",
+    ),
+    (
+        "nats",
+        "url = \"nats://nats.example\"\nsubject = \"orders\"\nnkey = \"SUAAOCAJBIFQYDIO\"",
+        ", line 11, column 8: sink `console`: `nkey`: this is no seed of a user's nkey; give all 58 letters",
+    ),
+    (
+        "redis",
+        "url = \"redis:/redis.example\"\nstream = \"orders\"",
+        ", line 9, column 7: sink `console`: `url`: the URL of Redis is not understood; write `redis://",
+    ),
 ];
 
 /// M4: every mistake is told with its place and a remedy, by `config check` and by the relay, which does not start.
@@ -187,6 +239,35 @@ fn sink_that_was_left_out_names_its_feature() {
     }
 }
 
+/// M4: an address of a server that is none, and a key that opens nothing, are answered before anybody connects.
+#[test]
+fn servers_that_are_nowhere_are_refused() {
+    let shop = Shop::with_events(&[]);
+    let sinks = built_with();
+
+    for (kind, options, expected) in SINKS {
+        let expected = if sinks.contains(kind) { expected } else { "this program was built without" };
+        let sink = format!("type = \"{kind}\"\n{options}");
+        assert_refused(&shop, "type = \"stdout\"", &sink, expected);
+    }
+}
+
+/// M4: a database that a variable names is answered with the variable.
+#[test]
+fn variable_that_leads_nowhere_is_named() {
+    let shop = Shop::with_events(&[]);
+    let config = configure(&shop, RIGHT);
+    let mut check = pillarbox();
+    check.args(["config", "check", "--config", &config]).env("PILLARBOX_STORE_URL", "mysql:shop");
+
+    let answer = Answer::of(check.output().unwrap());
+
+    assert_eq!(answer.code, Some(2));
+    let expected = "pillarbox.toml: outbox `outbox`: the variable `PILLARBOX_STORE_URL`, `store.url`: the URL of the database \
+                    cannot be read: it has no `://`; write it as `mysql://user:password@host:3306/database`";
+    assert!(answer.err.contains(expected), "{}", answer.err);
+}
+
 /// M4: a secret that is not where it should be is named by its option, and by where it was looked for.
 #[test]
 fn secret_that_is_missing_is_named() {
@@ -197,6 +278,14 @@ fn secret_that_is_missing_is_named() {
     for (secret, expected) in [
         ("{ env = \"NO_SUCH_SECRET\" }", "`headers.authorization`: the variable `NO_SUCH_SECRET` is not set"),
         ("{ file = \"/nowhere\" }", "`headers.authorization`: `/nowhere` cannot be read: No such file"),
+        (
+            "{ file = \"/dev/null\" }",
+            "`headers.authorization`: `/dev/null` is empty; write the value into it",
+        ),
+        (
+            "{ env = \"PATH\", file = \"/dev/null\" }",
+            "`headers.authorization`: both `env` and `file` say where it is; give one of them",
+        ),
         ("{ evn = \"NO_SUCH_SECRET\" }", "expected `{ env = \"NAME\" }`, `{ file = \"PATH\" }` or a text"),
     ] {
         let hooks = format!(

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub(crate) fn free_port() -> u16 {
 /// A relay that runs; killed when it is dropped.
 pub(crate) struct Relay {
     child: Child,
-    out: BufReader<ChildStdout>,
+    out: BufReader<Box<dyn Read>>,
 }
 
 impl Relay {
@@ -60,7 +60,7 @@ impl Relay {
         let mut program = pillarbox();
         program.args(["relay", "--config", config]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = program.spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
+        let out = BufReader::new(Box::new(child.stdout.take().unwrap()) as Box<dyn Read>);
         Self { child, out }
     }
 
@@ -69,6 +69,12 @@ impl Relay {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    /// Nobody reads what it prints any more.
+    pub(crate) fn stop_reading(&mut self) {
+        let (read, _) = std::io::pipe().unwrap();
+        drop(std::mem::replace(&mut self.out, BufReader::new(Box::new(read))));
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
@@ -155,6 +161,98 @@ fn relay_can_be_watched() {
         assert!(page.contains(line), "{line} in {page}");
     }
     assert_eq!(relay.stop().code, Some(0));
+}
+
+/// K2: since when a sink is down is told, and stays while it is.
+#[test]
+fn status_says_since_when_a_sink_is_down() {
+    let shop = Shop::with_events(&[("order-1", 0)]);
+    let port = free_port();
+    let mut relay = Relay::start(&configure(&shop, &to_stdout(&shop, port)));
+    relay.event();
+    let sink = || -> Value {
+        let status: Value = serde_json::from_str(&get(port, "/status").1).unwrap();
+        status["outboxes"][0]["sinks"][0].clone()
+    };
+    assert_eq!((&sink()["state"], &sink()["down_since"]), (&"well".into(), &Value::Null));
+
+    relay.stop_reading();
+    shop.write(&[("order-2", 0)]);
+    let begun = std::time::Instant::now();
+    let down = loop {
+        let seen = sink();
+        if seen["state"] != "well" {
+            break seen;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{seen}");
+    };
+
+    let since = down["down_since"].as_str().unwrap().to_owned();
+    assert!(since.starts_with("20") && since.ends_with('Z'), "{down}");
+    assert_eq!(sink()["down_since"], down["down_since"]);
+    let url = format!("http://127.0.0.1:{port}");
+    let text = shop.run("status", &["--relay", &url]).out;
+    assert!(text.contains(&format!("since {since}: standard output: ")), "{text}");
+    relay.stop();
+}
+
+/// M3: what no restart mends ends with 2, and nothing was delivered or created.
+#[test]
+fn what_no_restart_mends_ends_with_2() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let shop = Shop::with_events(&[("order-1", 0)]);
+    let end = |shop: &Shop, port: u16, prefix: &str| {
+        let text = to_stdout(shop, port).replace("[messages]", &format!("{prefix}[messages]"));
+        let config = configure(shop, &text);
+        Answer::of(pillarbox().args(["relay", "--config", &config]).output().unwrap())
+    };
+    let letter = Shop::empty();
+    std::fs::write(letter.file(), "Dear customer, your order is on its way.").unwrap();
+    let empty = Shop::empty();
+
+    for (answer, expected) in [
+        (
+            end(&shop, taken.local_addr().unwrap().port(), ""),
+            "; set `http.listen` to a free address: Address already".to_owned(),
+        ),
+        (
+            end(&letter, free_port(), ""),
+            format!("outbox `outbox`: `{}` is not a SQLite database", letter.db()),
+        ),
+        (
+            end(&empty, free_port(), ""),
+            format!("no such file: `{}`; `pillarbox migrate` creates it", empty.db()),
+        ),
+        (
+            end(&shop, free_port(), "prefix = \"billing_\"\n"),
+            format!(
+                "outbox `outbox`: {}, prefix `billing_`: there is no outbox in this database; run `pillarbox migrate`",
+                shop.db()
+            ),
+        ),
+    ] {
+        assert_eq!((answer.code, answer.out.as_str()), (Some(2), ""), "{}", answer.err);
+        assert!(answer.err.contains(&expected), "{expected} in {}", answer.err);
+    }
+    assert!(!empty.file().exists());
+    assert_eq!(shop.number("SELECT count(*) FROM outbox_event WHERE starts = 0"), 1);
+}
+
+/// S4: a file is created where the settings ask for tables in it.
+#[test]
+fn tables_that_are_asked_for_are_made() {
+    let shop = Shop::empty();
+    let port = free_port();
+    let text = to_stdout(&shop, port).replace("[messages]", "migrate = true\n[messages]");
+    let relay = Relay::start(&configure(&shop, &text));
+
+    let begun = std::time::Instant::now();
+    while !get(port, "/readyz").0.contains("200") {
+        assert!(begun.elapsed() < PATIENCE);
+    }
+
+    assert_eq!(relay.stop().code, Some(0));
+    assert!(shop.file().exists());
 }
 
 /// M4: after SIGHUP the routes are those of the file; a broken file changes nothing, and is named.
@@ -254,6 +352,53 @@ fn routes_are_tested_with_an_event() {
     let broken = test(r#"{"type": "Ping"}"#);
     assert_eq!(broken.code, Some(2));
     assert!(broken.err.contains("unknown field `type`"), "{}", broken.err);
+}
+
+/// K1: an event that a sink cannot send, for its own address or exchange asks for what the event has not, is told to be dead.
+#[test]
+fn own_addresses_of_sinks_are_tested_with_an_event() {
+    let shop = Shop::with_events(&[]);
+    let test = |sink: &str, to: &str, event: &str| {
+        let text = to_stdout(&shop, free_port());
+        let text = text.replace("type = \"stdout\"", sink).replace("to = \"console\"", to);
+        let (config, file) = (configure(&shop, &text), shop.directory().join("event.json"));
+        std::fs::write(&file, event).unwrap();
+        let mut program = pillarbox();
+        Answer::of(program.args(["routes", "test"]).arg(&file).args(["--config", &config]).output().unwrap())
+    };
+    let version = Answer::of(pillarbox().arg("--version").output().unwrap()).out;
+    let (with_key, without) =
+        (r#"{"event_type": "OrderPlaced", "key": "order-17"}"#, r#"{"event_type": "OrderPlaced"}"#);
+    let redis = "type = \"redis\"\nurl = \"redis://localhost\"\nstream = \"orders.{key}\"";
+    let rabbitmq =
+        "type = \"rabbitmq\"\nurl = \"amqp://localhost\"\nrouting_key = \"orders\"\nexchange = \"{key}\"";
+    let hooks = "type = \"http\"\nurl = \"https://shop.example/17/{key}\"";
+    let elsewhere = "to = { sink = \"console\", address = \"elsewhere\" }";
+    let own = "to = \"console\"";
+
+    for (kind, sink, to, event, code, told) in [
+        ("redis", redis, own, with_key, 0, "  console at its own address, `orders.order-17`\n"),
+        (
+            "redis",
+            redis,
+            own,
+            without,
+            1,
+            "  console: dead, for `orders.{key}` cannot be filled: the event has no key",
+        ),
+        ("redis", redis, elsewhere, without, 0, "  console at `elsewhere`\n"),
+        ("rabbitmq", rabbitmq, elsewhere, without, 1, "  console: dead, for `{key}` cannot be filled"),
+        ("http", hooks, own, with_key, 0, "  console at its own address, `https://shop.example/…`\n"),
+        ("http", hooks, own, without, 1, "  console: dead, for `https://shop.example/…` cannot be filled"),
+    ] {
+        let answer = test(sink, to, event);
+        if !version.contains(kind) {
+            assert!(answer.err.contains("this program was built without"), "{}", answer.err);
+            continue;
+        }
+        assert_eq!(answer.code, Some(code), "{kind} {to}: {}{}", answer.out, answer.err);
+        assert!(answer.out.contains(told), "{told} in {}", answer.out);
+    }
 }
 
 /// M4: the program says what it was built with.

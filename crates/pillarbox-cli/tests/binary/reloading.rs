@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::relay::{Relay, configure, free_port, get, to_stdout};
-use crate::shop::Shop;
+use crate::shop::{Answer, Shop, pillarbox};
 
 /// Long enough for anything, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,6 +113,28 @@ fn sinks_come_and_go() {
     assert_eq!(running.relay.stop().code, Some(0));
 }
 
+/// M6: the numbers of a sink and a route that are gone are unknown, and not as they were.
+#[test]
+fn what_is_gone_has_no_numbers() {
+    let terminal = "[sinks.terminal]\ntype = \"stdout\"\n[[routes]]\nname = \"pings\"\nevent_type = \"Ping\"\nto = \"terminal\"\n";
+    let mut running = Running::start(|text| format!("{text}{terminal}"));
+    running.pass_one();
+    let port = running.port;
+    let (_, before) = get(port, "/metrics");
+
+    running.change(terminal, "");
+    running.pass_until(|_, _| !get(port, "/status").1.contains("terminal"));
+    let (_, after) = get(port, "/metrics");
+
+    let route = "pillarbox_route_paused{outbox=\"outbox\",route=\"pings\"}";
+    for (number, known) in [("pillarbox_sink_up{sink=\"terminal\"}", "1"), (route, "0")] {
+        assert!(before.contains(&format!("{number} {known}\n")), "{before}");
+        assert!(after.contains(&format!("{number} NaN\n")), "{after}");
+    }
+    assert!(after.contains("pillarbox_sink_up{sink=\"console\"} 1\n"), "{after}");
+    assert_eq!(running.relay.stop().code, Some(0));
+}
+
 /// M4: what cannot be changed is named, and stays; the rest is changed.
 #[test]
 fn what_cannot_change_is_named() {
@@ -168,4 +190,30 @@ fn broken_file_changes_nothing() {
     assert_eq!(answer.code, Some(0), "{}", answer.err);
     let expected = "line 3, column 1: unknown option `poll_evry`; did you mean `poll_every`?";
     assert!(answer.err.contains(expected), "{}", answer.err);
+}
+
+/// M4: under systemd a reload with a wrong file fails before the relay hears of it, and a wrong file keeps it from being
+/// started again and again.
+#[test]
+fn unit_of_systemd_checks_the_file_first() {
+    let unit = include_str!("../../../../deploy/pillarbox-relay.service");
+    let lines = |key: &str| unit.lines().filter_map(|line| line.strip_prefix(key)).collect::<Vec<_>>();
+    let [start] = lines("ExecStart=")[..] else { panic!("{unit}") };
+    let [check, tell] = lines("ExecReload=")[..] else { panic!("{unit}") };
+    let (program, file) = (start.split(' ').next().unwrap(), start.split(' ').next_back().unwrap());
+    let shop = Shop::with_events(&[]);
+    let text = to_stdout(&shop, free_port());
+
+    let reload = |text: &str| {
+        let config = configure(&shop, text);
+        let arguments = check.strip_prefix(program).unwrap().replace(file, &config);
+        Answer::of(pillarbox().args(arguments.split_whitespace()).output().unwrap())
+    };
+    let (right, wrong) = (reload(&text), reload(&text.replace("poll_every", "pol_every")));
+
+    assert_eq!(right.code, Some(0), "{}", right.err);
+    let code = wrong.code.unwrap().to_string();
+    assert!(wrong.err.contains("did you mean `poll_every`?"), "{}", wrong.err);
+    assert_eq!(lines("RestartPreventExitStatus="), [code]);
+    assert_eq!(tell, "/bin/kill -HUP $MAINPID");
 }

@@ -103,6 +103,9 @@ fn a_database_without_an_outbox_is_refused() {
 
         assert_refused(&answer, 2, "there is no outbox in this database; run `pillarbox migrate`");
         assert!(answer.err.contains("shop.db"), "{}", answer.err);
+        let prefixed = shop.run(command, &[arguments, &["--prefix", "billing_"]].concat());
+        let expected = format!("{}, prefix `billing_`: there is no outbox in this database; run", shop.db());
+        assert_refused(&prefixed, 2, &expected);
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is wrong with a file that could be read, and where it stands.
 
-use pillarbox::{ConfigError, Origin, RoutingError, SettingsError};
-use pillarbox_any::Kind;
+use pillarbox::{ConfigError, Origin, RoutingError, Settings, SettingsError};
 
+use super::store::{self, Nowhere};
 use super::{Config, SinkTable};
 use crate::relay::document::{Document, Mistake};
 
@@ -48,23 +48,24 @@ impl Config {
                 let text = format!("outbox `{name}`: {error}");
                 Mistake { file: self.document.file.clone(), place, text }
             })?;
-            let (store, document) = (settings.store(), &self.document);
-            let table = ["outboxes", name.as_str()];
-            let at = |option: &str| {
-                document.place_of(&table, option).or_else(|| document.place_of(&["outbox"], option))
-            };
-            let wrong = |at: Option<usize>, text: &dyn std::fmt::Display| {
-                document.mistake(at.unwrap_or_default(), format!("outbox `{name}`: {text}"))
-            };
-            match (&store.url, &store.url_file) {
-                (Some(url), _) => Kind::of(url).map(drop).map_err(|error| wrong(at("store.url"), &error))?,
-                (None, Some(_)) => {}
-                (None, None) => {
-                    return Err(wrong(at(""), &"no database is configured; set `store.url`"));
-                }
-            }
+            store::url(&settings.store()).map_err(|error| self.nowhere(name, settings, &error))?;
         }
         Ok(())
+    }
+
+    /// An outbox whose database is nowhere: at the option that says where it is, or at the table that lacks one.
+    fn nowhere(&self, name: &str, settings: &Settings, error: &Nowhere) -> Mistake {
+        let Some(option) = error.option else {
+            let table = ["outboxes", name];
+            let at = self.document.place_of(&table, "").or_else(|| self.document.place_of(&["outbox"], ""));
+            return self.document.mistake(at.unwrap_or_default(), format!("outbox `{name}`: {error}"));
+        };
+        let set = settings.options().into_iter().find(|set| set.name == option);
+        let (place, from) = match set.map(|set| set.origin) {
+            Some(Origin::Variable { name }) => (None, format!("the variable `{name}`, ")),
+            origin => (origin.as_ref().and_then(place_of), String::new()),
+        };
+        Mistake { file: self.document.file.clone(), place, text: format!("outbox `{name}`: {from}{error}") }
     }
 }
 

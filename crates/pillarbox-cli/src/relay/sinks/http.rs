@@ -9,13 +9,13 @@ use pillarbox_http::{HttpOptions, HttpSink, PrivateAddresses, WebhookSecret};
 use pillarbox_message::{Finding, Messages};
 use serde::Deserialize;
 
-use super::Checked;
 use super::option::{revealed, template};
-use super::secret::Secret;
+use super::{Checked, Own};
 use crate::age::Age;
 use crate::exit;
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::Mistake;
+use crate::relay::secret::Secret;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +60,7 @@ pub(super) fn make(
     config: &Config,
     table: &SinkTable,
     messages: Messages,
-) -> Result<Arc<dyn Checked>, Mistake> {
+) -> Result<(Arc<dyn Checked>, Own), Mistake> {
     let given: Options = config.sink_options(table)?;
     let mut options = HttpOptions::new();
     for secret in &given.secrets {
@@ -104,6 +104,7 @@ pub(super) fn make(
     let url = template(config, table, "url", &revealed(config, table, "url", &given.url)?)?;
     // With its causes: that the system has no certificates stands in the last of them.
     let unfit = |error| config.wrong(table, exit::text(&anyhow::Error::new(error)));
+    let own = Own { address: Some(url.clone()), always: None };
     let sink = HttpSink::new(url, messages, options).map_err(unfit)?;
-    Ok(Arc::new(sink))
+    Ok((Arc::new(sink), own))
 }

@@ -9,13 +9,13 @@ use pillarbox_kafka::{KafkaOptions, KafkaSink, Sasl, Tls};
 use pillarbox_message::{Finding, Messages};
 use serde::Deserialize;
 
-use super::Checked;
 use super::option::{revealed, template};
 use super::pair::both;
-use super::secret::Secret;
+use super::{Checked, Own};
 use crate::age::Age;
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::Mistake;
+use crate::relay::secret::Secret;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,9 +73,10 @@ pub(super) fn make(
     config: &Config,
     table: &SinkTable,
     messages: Messages,
-) -> Result<Arc<dyn Checked>, Mistake> {
+) -> Result<(Arc<dyn Checked>, Own), Mistake> {
     let given: Options = config.sink_options(table)?;
     let topic = template(config, table, "topic", &given.topic)?;
+    let own = Own { address: Some(topic.clone()), always: None };
     let mut options = KafkaOptions::new(given.brokers, topic, messages);
     if let Some(id) = given.client_id {
         options = options.client_id(id);
@@ -110,7 +111,7 @@ pub(super) fn make(
         options = options.client_option(name, value);
     }
     let sink = KafkaSink::new(options).map_err(|error| config.wrong(table, error))?;
-    Ok(Arc::new(sink))
+    Ok((Arc::new(sink), own))
 }
 
 impl TlsTable {

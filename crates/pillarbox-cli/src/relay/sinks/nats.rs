@@ -1,5 +1,7 @@
 //! NATS JetStream.
 
+mod seed;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,13 +10,13 @@ use pillarbox_message::{Finding, Messages};
 use pillarbox_nats::{NatsOptions, NatsSink, NewStream};
 use serde::Deserialize;
 
-use super::Checked;
-use super::option::{revealed, template};
+use super::option::{check_slashes, revealed, template, wrong_in};
 use super::pair::both;
-use super::secret::Secret;
+use super::{Checked, Own};
 use crate::age::Age;
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::Mistake;
+use crate::relay::secret::Secret;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,12 +60,16 @@ pub(super) fn make(
     config: &Config,
     table: &SinkTable,
     messages: Messages,
-) -> Result<Arc<dyn Checked>, Mistake> {
+) -> Result<(Arc<dyn Checked>, Own), Mistake> {
     let given: Options = config.sink_options(table)?;
     let subject = template(config, table, "subject", &given.subject)?;
     let url = revealed(config, table, "url", &given.url)?;
+    for server in url.split(',') {
+        check_slashes(config, table, server, "nats://user:password@host:4222")?;
+    }
+    let own = Own { address: Some(subject.clone()), always: None };
     let mut options =
-        NatsOptions::new(&url, subject, messages).map_err(|error| config.wrong(table, error))?;
+        NatsOptions::new(&url, subject, messages).map_err(|error| wrong_in(config, table, "url", error))?;
     if let Some((user, password)) = both(config, table, ("user", given.user), ("password", given.password))? {
         options = options.user(user, revealed(config, table, "password", &password)?);
     }
@@ -71,7 +77,9 @@ pub(super) fn make(
         options = options.token(revealed(config, table, "token", token)?);
     }
     if let Some(seed) = &given.nkey {
-        options = options.nkey(revealed(config, table, "nkey", seed)?);
+        let seed = revealed(config, table, "nkey", seed)?;
+        seed::check(&seed).map_err(|error| wrong_in(config, table, "nkey", error))?;
+        options = options.nkey(seed);
     }
     if let Some(file) = given.credentials_file {
         options = options.credentials_file(file);
@@ -95,7 +103,7 @@ pub(super) fn make(
     if let Some(stream) = given.stream {
         options = options.new_stream(stream.options());
     }
-    Ok(Arc::new(NatsSink::new(options)))
+    Ok((Arc::new(NatsSink::new(options)), own))
 }
 
 impl StreamTable {

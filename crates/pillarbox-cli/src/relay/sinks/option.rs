@@ -2,9 +2,9 @@
 
 use pillarbox::{Template, TemplateError};
 
-use super::secret::Secret;
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::{Mistake, discreet};
+use crate::relay::secret::Secret;
 
 /// An address.
 pub(super) fn template(
@@ -28,8 +28,32 @@ pub(super) fn revealed(
     secret.reveal().map_err(|error| wrong_in(config, table, option, error))
 }
 
+/// Refuses the URL of a server that has a `/` but no `://`: clients take its scheme for the host, or connect to this machine.
+#[cfg(any(feature = "nats", feature = "rabbitmq"))]
+pub(super) fn check_slashes(
+    config: &Config,
+    table: &SinkTable,
+    url: &str,
+    example: &str,
+) -> Result<(), Mistake> {
+    match url.contains('/') && !url.contains("://") {
+        true => Err(wrong_in(
+            config,
+            table,
+            "url",
+            format!("it has a `/`, but no `://`; write it as `{example}`"),
+        )),
+        false => Ok(()),
+    }
+}
+
 /// A mistake in one option of a sink, which may stand in tables of it, as `sasl.password` does.
-fn wrong_in(config: &Config, table: &SinkTable, option: &str, text: impl std::fmt::Display) -> Mistake {
+pub(super) fn wrong_in(
+    config: &Config,
+    table: &SinkTable,
+    option: &str,
+    text: impl std::fmt::Display,
+) -> Mistake {
     let at = config.document.place_of(&["sinks", &table.name], option).unwrap_or(table.at);
     config.document.mistake(at, format!("sink `{}`: `{option}`: {text}", table.name))
 }

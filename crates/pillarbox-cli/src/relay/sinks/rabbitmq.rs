@@ -8,13 +8,13 @@ use pillarbox_message::{Finding, Messages};
 use pillarbox_rabbitmq::{RabbitMqOptions, RabbitMqSink};
 use serde::Deserialize;
 
-use super::Checked;
-use super::option::{revealed, template};
+use super::option::{check_slashes, revealed, template, wrong_in};
 use super::pair::both;
-use super::secret::Secret;
+use super::{Checked, Own};
 use crate::age::Age;
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::Mistake;
+use crate::relay::secret::Secret;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,14 +41,18 @@ pub(super) fn make(
     config: &Config,
     table: &SinkTable,
     messages: Messages,
-) -> Result<Arc<dyn Checked>, Mistake> {
+) -> Result<(Arc<dyn Checked>, Own), Mistake> {
     let given: Options = config.sink_options(table)?;
     let routing_key = template(config, table, "routing_key", &given.routing_key)?;
     let url = revealed(config, table, "url", &given.url)?;
-    let mut options =
-        RabbitMqOptions::new(&url, routing_key, messages).map_err(|error| config.wrong(table, error))?;
+    check_slashes(config, table, &url, "amqp://user:password@host:5672/vhost")?;
+    let mut own = Own { address: Some(routing_key.clone()), always: None };
+    let mut options = RabbitMqOptions::new(&url, routing_key, messages)
+        .map_err(|error| wrong_in(config, table, "url", error))?;
     if let Some(exchange) = &given.exchange {
-        options = options.exchange(template(config, table, "exchange", exchange)?);
+        let exchange = template(config, table, "exchange", exchange)?;
+        own.always = Some(exchange.clone());
+        options = options.exchange(exchange);
     }
     if let Some((user, password)) = both(config, table, ("user", given.user), ("password", given.password))? {
         options = options.user(user, revealed(config, table, "password", &password)?);
@@ -62,5 +66,5 @@ pub(super) fn make(
     if let Some(every) = given.heartbeat {
         options = options.heartbeat(every.duration);
     }
-    Ok(Arc::new(RabbitMqSink::new(options)))
+    Ok((Arc::new(RabbitMqSink::new(options)), own))
 }

@@ -8,13 +8,13 @@ use pillarbox_message::{Finding, Messages};
 use pillarbox_redis::{RedisOptions, RedisSink, Trim};
 use serde::Deserialize;
 
-use super::Checked;
-use super::option::{revealed, template};
+use super::option::{revealed, template, wrong_in};
 use super::pair::both;
-use super::secret::Secret;
+use super::{Checked, Own};
 use crate::age::Age;
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::Mistake;
+use crate::relay::secret::Secret;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,12 +49,13 @@ pub(super) fn make(
     config: &Config,
     table: &SinkTable,
     messages: Messages,
-) -> Result<Arc<dyn Checked>, Mistake> {
+) -> Result<(Arc<dyn Checked>, Own), Mistake> {
     let given: Options = config.sink_options(table)?;
     let stream = template(config, table, "stream", &given.stream)?;
     let url = revealed(config, table, "url", &given.url)?;
+    let own = Own { address: Some(stream.clone()), always: None };
     let mut options =
-        RedisOptions::new(&url, stream, messages).map_err(|error| config.wrong(table, error))?;
+        RedisOptions::new(&url, stream, messages).map_err(|error| wrong_in(config, table, "url", error))?;
     match (&given.user, &given.password) {
         (Some(user), Some(password)) => {
             options = options.user(user, revealed(config, table, "password", password)?)
@@ -91,5 +92,5 @@ pub(super) fn make(
     if let Some(limit) = given.answer_timeout {
         options = options.answer_timeout(limit.duration);
     }
-    Ok(Arc::new(RedisSink::new(options)))
+    Ok((Arc::new(RedisSink::new(options)), own))
 }

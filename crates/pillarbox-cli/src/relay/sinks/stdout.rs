@@ -7,7 +7,7 @@ use pillarbox::{BoxFuture, Run, Sink, SinkError};
 use pillarbox_message::{Finding, Messages, Mode};
 use serde::Deserialize;
 
-use super::Checked;
+use super::{Checked, Own};
 use crate::relay::config::{Config, SinkTable};
 use crate::relay::document::Mistake;
 
@@ -57,7 +57,7 @@ pub(super) fn make(
     config: &Config,
     table: &SinkTable,
     messages: Messages,
-) -> Result<Arc<dyn Checked>, Mistake> {
+) -> Result<(Arc<dyn Checked>, Own), Mistake> {
     let Options { .. } = config.sink_options(table)?;
-    Ok(Arc::new(Stdout { messages: messages.mode(Mode::Structured) }))
+    Ok((Arc::new(Stdout { messages: messages.mode(Mode::Structured) }), Own::default()))
 }

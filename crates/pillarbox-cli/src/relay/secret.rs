@@ -7,21 +7,38 @@ use serde::Deserialize;
 
 /// A secret: from the environment, from a file, or, if it must be, as it is. It is shown to nobody.
 #[derive(Clone, Deserialize)]
-#[serde(untagged, expecting = "expected `{ env = \"NAME\" }`, `{ file = \"PATH\" }` or a text")]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "expected `{ env = \"NAME\" }`, `{ file = \"PATH\" }` or a text"
+)]
 pub(crate) enum Secret {
-    Env { env: String },
-    File { file: PathBuf },
+    /// From two places; which of them is meant is not known.
+    Both {
+        env: String,
+        file: PathBuf,
+    },
+    Env {
+        env: String,
+    },
+    File {
+        file: PathBuf,
+    },
     Given(String),
 }
 
 /// A secret that is not where it should be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSecret {
+    #[error("both `env` and `file` say where it is; give one of them")]
+    TwoPlaces,
     #[error("the variable `{0}` is not set")]
     NotSet(String),
     #[error("the variable `{0}` is empty")]
     Empty(String),
-    #[error("`{file}` cannot be read: {source}", file = file.display())]
+    #[error("`{}` is empty; write the value into it", .0.display())]
+    EmptyFile(PathBuf),
+    #[error("`{file}` cannot be read: {source}; correct the path, or let the relay read it", file = file.display())]
     Unreadable { file: PathBuf, source: std::io::Error },
 }
 
@@ -35,10 +52,15 @@ impl Secret {
                 Ok(value) => Ok(value),
                 Err(_) => Err(NoSecret::NotSet(env.clone())),
             },
-            Self::File { file } => match std::fs::read_to_string(file) {
-                Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-                Err(source) => Err(NoSecret::Unreadable { file: file.clone(), source }),
-            },
+            Self::Both { .. } => Err(NoSecret::TwoPlaces),
+            Self::File { file } => {
+                let unreadable = |source| NoSecret::Unreadable { file: file.clone(), source };
+                let text = std::fs::read_to_string(file).map_err(unreadable)?;
+                match text.trim_end_matches(['\r', '\n']) {
+                    "" => Err(NoSecret::EmptyFile(file.clone())),
+                    secret => Ok(secret.to_owned()),
+                }
+            }
         }
     }
 }
@@ -48,6 +70,7 @@ impl fmt::Debug for Secret {
         match self {
             Self::Env { env } => write!(f, "Secret(env {env})"),
             Self::File { file } => write!(f, "Secret(file {})", file.display()),
+            Self::Both { env, file } => write!(f, "Secret(env {env}, file {})", file.display()),
             Self::Given(_) => f.write_str("Secret(…)"),
         }
     }
@@ -76,5 +99,23 @@ mod tests {
         let missing = read("password = { env = 'PILLARBOX_NO_SUCH' }").reveal().unwrap_err();
         assert_eq!(missing.to_string(), "the variable `PILLARBOX_NO_SUCH` is not set");
         assert_eq!(format!("{:?}", read("password = 'seventeen'")), "Secret(…)");
+    }
+
+    /// M4: an empty file is no secret, and of two places none is chosen.
+    #[test]
+    fn secrets_that_are_none_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "\n").unwrap();
+        let path = file.path().display();
+        let refused = |value: String| {
+            let login: Login = toml::from_str(&format!("password = {value}")).unwrap();
+            login.password.reveal().unwrap_err().to_string()
+        };
+
+        let empty = refused(format!("{{ file = '{path}' }}"));
+        assert_eq!(empty, format!("`{path}` is empty; write the value into it"));
+        let both = refused(format!("{{ env = 'PATH', file = '{path}' }}"));
+        assert_eq!(both, "both `env` and `file` say where it is; give one of them");
+        assert!(toml::from_str::<Login>("password = { env = 'PATH', fiel = '/run/secret' }").is_err());
     }
 }
