@@ -1,6 +1,7 @@
 //! `pillarbox bench`: how fast events are written and delivered on a database.
 
 mod measure;
+mod pulse;
 mod report;
 mod scratch;
 
@@ -181,7 +182,7 @@ impl Bench {
     async fn clean_up(&self, store: &AnyStore) -> anyhow::Result<()> {
         let mut cleaned = Cleaned { removed: Vec::new(), kept: Vec::new() };
         for left in scratch::left_over(store).await? {
-            if !self.force && scratch::is_alive(&self.database, &left).await {
+            if !self.force && scratch::is_alive(&self.database, &left).await? {
                 cleaned.kept.push(left);
                 continue;
             }

@@ -3,9 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 
 use anyhow::Context;
-use pillarbox::store::{Administration, Mode, StoreError};
+use pillarbox::store::{Mode, StoreError};
 use pillarbox_any::{AnyStore, Kind};
+use tokio::task::JoinHandle;
 
+use super::pulse;
 use crate::database::Database;
 
 /// What the names of all tables of benches begin with, and the digits that follow, so that each bench has its own.
@@ -19,6 +21,8 @@ pub(super) struct Scratch {
     /// A handle that outlives it.
     remover: AnyStore,
     prefix: String,
+    /// Says that the bench is alive, as soon as it has tables.
+    pulse: Option<JoinHandle<()>>,
 }
 
 impl Scratch {
@@ -27,7 +31,7 @@ impl Scratch {
         let random = RandomState::new().hash_one(std::process::id());
         let prefix = format!("{BEGIN}{:08x}_", random as u32);
         let store = database.with_prefix(&prefix).reach().await?;
-        let scratch = Self { store, remover: remover.clone(), prefix };
+        let mut scratch = Self { store, remover: remover.clone(), prefix, pulse: None };
         match scratch.fill(mode).await {
             Ok(()) => Ok(scratch),
             Err(error) => {
@@ -37,8 +41,9 @@ impl Scratch {
         }
     }
 
-    async fn fill(&self, mode: Mode) -> Result<(), StoreError> {
+    async fn fill(&mut self, mode: Mode) -> Result<(), StoreError> {
         self.store.migrate_to(mode).await?;
+        self.pulse = Some(pulse::begin(&self.store).await?);
         // A payload may be longer than a TEXT of MySQL.
         let text = if self.store.kind() == Kind::MySql { "LONGTEXT" } else { "TEXT" };
         let create =
@@ -53,6 +58,9 @@ impl Scratch {
 
     /// Drops them.
     pub(super) async fn remove(self) -> anyhow::Result<()> {
+        if let Some(pulse) = self.pulse {
+            pulse.abort();
+        }
         self.store.close().await;
         let removed = self.remover.remove(&self.prefix).await.map(drop);
         removed.with_context(|| {
@@ -77,10 +85,20 @@ pub(super) async fn left_over(store: &AnyStore) -> Result<Vec<String>, StoreErro
     Ok(prefixes)
 }
 
-/// Whether a bench with this prefix takes part in its outbox. Tables that were made in part have nobody.
-pub(super) async fn is_alive(database: &Database, prefix: &str) -> bool {
-    let Ok(opened) = database.with_prefix(prefix).open().await else { return false };
-    let census = opened.store.census().await;
-    opened.store.close().await;
-    census.is_ok_and(|census| census.alive().next().is_some())
+/// Whether a bench with this prefix is alive. Tables that were made in part, or by another version, have nobody.
+pub(super) async fn is_alive(database: &Database, prefix: &str) -> anyhow::Result<bool> {
+    let store = match database.with_prefix(prefix).open().await {
+        Ok(opened) => opened.store,
+        Err(error) => {
+            return match error.downcast_ref() {
+                Some(
+                    StoreError::NotMigrated | StoreError::OlderSchema { .. } | StoreError::NewerSchema { .. },
+                ) => Ok(false),
+                _ => Err(error),
+            };
+        }
+    };
+    let is_alive = pulse::is_felt(&store).await;
+    store.close().await;
+    Ok(is_alive?)
 }

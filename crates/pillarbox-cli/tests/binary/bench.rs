@@ -128,6 +128,51 @@ fn what_a_killed_bench_left_is_dropped() {
     assert_eq!(untouched(&shop), 1);
 }
 
+/// A bench that writes is not told from its tables, and keeps them.
+#[test]
+fn a_bench_that_writes_keeps_its_tables() {
+    let shop = Shop::with_events(&[]);
+    let mut program = pillarbox();
+    program.args(["bench", "--events", "1000000", "--db"]).arg(shop.file());
+    let child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The last of its tables.
+    while shop.number("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'pillarbox_bench_%_outbox_plain'")
+        == 0
+    {
+        std::thread::yield_now();
+    }
+    let tables = shop.number(TABLES);
+
+    let cleaned = shop.run("bench", &["--clean"]);
+    let kept = shop.number(TABLES);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let answer = Answer::of(child.wait_with_output().unwrap());
+
+    assert!(cleaned.out.contains("kept `pillarbox_bench_"), "{}{}", cleaned.out, cleaned.err);
+    assert_eq!(kept, tables);
+    assert!(answer.err.contains("interrupted; the tables of the bench were dropped"), "{}", answer.err);
+    assert_eq!(shop.number(TABLES), 0);
+}
+
+/// A bench that was killed in the middle has said that it is alive, and a minute later is not.
+#[test]
+fn a_bench_that_fell_silent_is_dropped() {
+    let shop = Shop::with_events(&[]);
+    let prefix = ["--prefix", "pillarbox_bench_0123abcd_"];
+    assert_eq!(shop.run("migrate", &prefix).code, Some(0));
+    assert_eq!(shop.run("pause", &[&["bench-tick"], &prefix[..]].concat()).code, Some(0));
+
+    let early = shop.run("bench", &["--clean", "--json"]).json();
+    shop.execute(
+        "UPDATE pillarbox_bench_0123abcd_outbox_meta SET value = value - 61000000 WHERE name = 'paused:bench-tick'",
+    );
+    let late = shop.run("bench", &["--clean", "--json"]).json();
+
+    assert_eq!(early, json!({ "removed": [], "kept": ["pillarbox_bench_0123abcd_"] }));
+    assert_eq!(late, json!({ "removed": ["pillarbox_bench_0123abcd_"], "kept": [] }));
+}
+
 #[test]
 fn benches_that_make_no_sense_are_refused() {
     let shop = Shop::with_events(&[]);

@@ -45,7 +45,12 @@ pub(crate) async fn a_bench_leaves_nothing_behind(desk: &Desk) {
 /// What a bench left that was killed is dropped, functions too, and nothing else is.
 pub(crate) async fn what_a_killed_bench_left_is_dropped(desk: &Desk) {
     desk.with_events(&[("x-1", 3)]);
-    assert_eq!(desk.run("migrate", &["--prefix", "pillarbox_bench_0123abcd_"]).code, Some(0));
+    let prefix = ["--prefix", "pillarbox_bench_0123abcd_"];
+    assert_eq!(desk.run("migrate", &prefix).code, Some(0));
+    assert_eq!(desk.run("pause", &[&["bench-tick"], &prefix[..]].concat()).code, Some(0));
+    let alive = desk.run("bench", &["--clean", "--json"]).json();
+    assert_eq!(alive, json!({ "removed": [], "kept": ["pillarbox_bench_0123abcd_"] }));
+    assert_eq!(desk.run("resume", &[&["bench-tick"], &prefix[..]].concat()).code, Some(0));
 
     let cleaned = desk.run("bench", &["--clean", "--json"]).json();
     let again = desk.run("bench", &["--clean"]);
