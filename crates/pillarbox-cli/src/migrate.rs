@@ -118,7 +118,11 @@ impl Migrate {
         let db = self.db.ok_or_else(|| Unusable("give --db".to_owned()))?;
         let store = Database::new(db, self.tables).open_or_create().await?;
         let name = store.name();
-        let before = match store.check().await {
+        let checked = store.check().await;
+        if terminal::is_watched() {
+            announce(&name, &checked, self.mode);
+        }
+        let before = match checked {
             Ok(version) => Some(version),
             Err(StoreError::OlderSchema { found, .. }) => Some(found),
             Err(StoreError::NotMigrated) => None,
@@ -158,5 +162,19 @@ impl Migrate {
         Ok(format!(
             "-- The outbox of Pillarbox in {kind}, as `pillarbox migrate` {version} makes it.\n\n{sql}"
         ))
+    }
+}
+
+/// Says what is going to be done, for on a large table it takes its time.
+fn announce(name: &str, checked: &Result<u32, StoreError>, mode: Option<Mode>) {
+    match checked {
+        Err(StoreError::NotMigrated) => terminal::say(&format!("creating the outbox in {name} …")),
+        Err(StoreError::OlderSchema { found, needed }) => {
+            terminal::say(&format!("bringing {name} from schema version {found} to {needed} …"));
+        }
+        _ => {}
+    }
+    if let Some(mode) = mode.map(pillarbox::store::Mode::from) {
+        terminal::say(&format!("giving {name} the indexes of the mode `{mode}`, unless it has them …"));
     }
 }

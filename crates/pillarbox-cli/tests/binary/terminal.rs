@@ -106,3 +106,24 @@ fn a_slow_replay_shows_a_bar_in_a_terminal() {
     assert!(seen.contains("  replaying ") && counted.iter().any(|count| seen.contains(count)), "{seen:?}");
     assert!(seen.ends_with("replayed 5 events\r\n"), "{seen:?}");
 }
+
+/// S7: a migration, which may take long, says what it does in a terminal, and to nobody else.
+#[test]
+fn a_migration_says_what_it_does_in_a_terminal() {
+    let shop = Shop::empty();
+    shop.execute(include_str!("../../../stores/sqlite/migrations/0001_outbox.sql"));
+    shop.execute("INSERT INTO outbox_meta (name, value) VALUES ('schema_version', '1')");
+    let db = shop.db();
+
+    let (code, older) = watch(&["migrate", "--db", &db]);
+    let (_, mode) = watch(&["migrate", "--db", &db, "--mode", "ownership"]);
+    let unseen = shop.run("migrate", &["--mode", "claims"]);
+
+    assert_eq!(code, Some(0), "{older}");
+    assert!(
+        older.starts_with(&format!("bringing {db} from schema version 1 to 2 …\r\nmigrated ")),
+        "{older:?}"
+    );
+    assert!(mode.starts_with(&format!("giving {db} the indexes of the mode `ownership`, ")), "{mode:?}");
+    assert_eq!((unseen.code, unseen.err.as_str()), (Some(0), ""));
+}
