@@ -10,6 +10,7 @@ mod walk;
 use clap::{Args, Subcommand};
 
 use crate::command;
+use crate::exit::Unusable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +38,13 @@ enum Action {
     Show(show::Show),
     Replay(selection::Replay),
     Discard(selection::Discard),
+}
+
+/// The answer to one who would delete these and has not said --yes.
+pub(crate) fn not_without_yes(which: &str) -> Unusable {
+    Unusable(format!(
+        "this would delete {which} for good; add --yes if you mean it, or --dry-run to see what would go"
+    ))
 }
 
 impl Dead {

@@ -4,6 +4,8 @@ mod free;
 mod list;
 mod partition;
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use pillarbox::store::{Administration, Blocked, Mode, Ownership};
 use pillarbox_any::AnyStore;
@@ -51,6 +53,14 @@ impl Keys {
             Action::Partition(partition) => partition.run(),
         }
     }
+}
+
+/// The ids of dead events that keys are parked for: nobody deletes them but by the key.
+pub(crate) async fn parked_for(store: &AnyStore) -> anyhow::Result<BTreeSet<String>> {
+    if store.census().await?.mode == Mode::Claims {
+        return Ok(BTreeSet::new());
+    }
+    Ok(blocked(store).await?.into_iter().filter_map(|blocked| blocked.parked_for).collect())
 }
 
 /// All keys that must not go on, in the order of their names.

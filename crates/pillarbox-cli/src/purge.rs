@@ -1,14 +1,18 @@
 //! `pillarbox purge`: deletes old done events.
 
+mod dry_run;
+
 use std::time::Duration;
 
 use clap::Args;
 use pillarbox::store::{self, Administration};
+use pillarbox_any::AnyStore;
 use serde::Serialize;
 
 use crate::age::Age;
 use crate::command;
 use crate::database::Database;
+use crate::dead::not_without_yes;
 use crate::{figure, terminal};
 
 /// Rows looked at in one step, and the pause between steps that leaves the database to others.
@@ -17,14 +21,15 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 const EXAMPLES: &str = "\
 Examples:
+  pillarbox purge --db shop.db --older-than 30d --dry-run
   pillarbox purge --db shop.db --older-than 30d
-  pillarbox purge --db shop.db --older-than 90d --dead-too
+  pillarbox purge --db shop.db --older-than 90d --dead-too --yes
 ";
 
 /// Delete old done events
 ///
 /// Works in small steps, so that delivery goes on meanwhile. Events that wait are never deleted, dead ones only
-/// when asked. It can be interrupted at any time and run again.
+/// when asked, with --yes, and never those that a key is parked for. It can be interrupted at any time and run again.
 #[derive(Args, Debug)]
 #[command(after_help = command::help(EXAMPLES))]
 pub(crate) struct Purge {
@@ -39,6 +44,14 @@ pub(crate) struct Purge {
     #[arg(long)]
     dead_too: bool,
 
+    /// Do not ask: delete dead events too
+    #[arg(long, requires = "dead_too")]
+    yes: bool,
+
+    /// Delete nothing, and count what would be deleted, by the clock of this machine
+    #[arg(long)]
+    dry_run: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,9 +63,51 @@ struct Purged {
     dead_too: bool,
 }
 
+/// What a dry run found.
+#[derive(Serialize)]
+struct Found {
+    dry_run: bool,
+    matching: u64,
+    dead_too: bool,
+}
+
 impl Purge {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let store = self.database.open().await?.store;
+        let store = self.database.look_or_open(self.dry_run).await?.store;
+        let done = if self.dry_run { self.look(&store).await } else { self.delete(&store).await };
+        store.close().await;
+        done
+    }
+
+    async fn look(&self, store: &AnyStore) -> anyhow::Result<()> {
+        let matching = dry_run::count(store, self.older_than.duration, self.dead_too).await?;
+        if self.json {
+            return terminal::json(&Found { dry_run: true, matching, dead_too: self.dead_too });
+        }
+        self.tell("would purge", matching)
+    }
+
+    async fn delete(&self, store: &AnyStore) -> anyhow::Result<()> {
+        if self.dead_too && !self.yes {
+            let dead = figure::count(store.stats().await?.dead);
+            let which = format!("dead events older than {} too ({dead} are dead)", self.older_than);
+            return Err(not_without_yes(&which).into());
+        }
+        let purged = self.purge(store).await?;
+        if self.json {
+            return terminal::json(&Purged { purged, dead_too: self.dead_too });
+        }
+        self.tell("purged", purged)
+    }
+
+    fn tell(&self, what: &str, events: u64) -> anyhow::Result<()> {
+        let kind = if self.dead_too { "done and dead" } else { "done" };
+        let events = figure::events(events);
+        terminal::print(&format!("{what} {events}: {kind}, older than {}\n", self.older_than))
+    }
+
+    /// Deletes what is old, step by step, and returns how many events that were.
+    async fn purge(&self, store: &AnyStore) -> anyhow::Result<u64> {
         let highest = store.highest().await?;
         let bar =
             terminal::bar(u64::try_from(highest).unwrap_or(0), "  purging {wide_bar} {percent} % · {msg}");
@@ -74,15 +129,6 @@ impl Purge {
             tokio::time::sleep(PAUSE).await;
         }
         bar.finish_and_clear();
-        store.close().await;
-        if self.json {
-            return terminal::json(&Purged { purged, dead_too: self.dead_too });
-        }
-        let kind = if self.dead_too { "done and dead" } else { "done" };
-        terminal::print(&format!(
-            "purged {}: {kind}, older than {}\n",
-            figure::events(purged),
-            self.older_than
-        ))
+        Ok(purged)
     }
 }

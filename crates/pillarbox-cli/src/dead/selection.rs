@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::filter::{Filter, Sieve};
 use super::list::{self, Line};
+use super::not_without_yes;
 use super::steps::{Steps, Work};
 use super::walk::Walk;
 use crate::command;
@@ -162,9 +163,7 @@ impl Discard {
         if what == What::All && !self.yes && !self.how.dry_run {
             let dead = figure::count(store.stats().await?.dead);
             store.close().await;
-            let reason =
-                format!("this would delete all dead events ({dead}) for good; add --yes if you mean it");
-            return Err(Unusable(reason).into());
+            return Err(not_without_yes(&format!("all dead events ({dead})")).into());
         }
         let (steps, total) = plan.steps(&store, &name, &self.how).await?;
         if self.how.dry_run || (what == What::Matching && !self.yes) {
@@ -173,11 +172,8 @@ impl Discard {
             if self.how.dry_run || found.matching == 0 {
                 return found.tell("discard", what, &name, self.how.json);
             }
-            return Err(Unusable(format!(
-                "this would delete {} that match for good; add --yes if you mean it, or --dry-run to see them",
-                figure::dead_events(found.matching)
-            ))
-            .into());
+            let which = format!("{} that match", figure::dead_events(found.matching));
+            return Err(not_without_yes(&which).into());
         }
         let mut event_ids = Vec::new();
         let mut work = Work::begin(steps, self.how.rate, "discarding", total)?;

@@ -117,9 +117,11 @@ fn purge_deletes_old_done_events_and_nothing_else() {
          SELECT 'old-' || n, 'OrderPlaced', '{}', 1, 0, 0 FROM old",
     );
 
+    let found = shop.run("purge", &["--older-than", "30d", "--dry-run", "--json"]).json();
     let purged = shop.run("purge", &["--older-than", "30d", "--json"]).json();
     let again = shop.run("purge", &["--older-than", "30d"]);
 
+    assert_eq!(found, json!({"dry_run": true, "matching": 2_500, "dead_too": false}));
     assert_eq!(purged["purged"], json!(2_500));
     assert_eq!(again.out, "purged 0 events: done, older than 30d\n");
     assert_eq!(shop.number("SELECT count(*) FROM outbox_event"), 4);
@@ -131,8 +133,30 @@ fn purge_deletes_dead_events_when_asked() {
     let shop = Shop::with_events(&[("n-1", 0), ("x-1", 3), ("x-2", 3)]);
     shop.execute("UPDATE outbox_event SET created_at = 0 WHERE event_id IN ('n-1', 'x-1')");
 
-    let purged = shop.run("purge", &["--older-than", "12h", "--dead-too"]);
+    let asked = shop.run("purge", &["--older-than", "12h", "--dead-too"]);
+    assert_eq!(asked.code, Some(2));
+    let expected =
+        "this would delete dead events older than 12h too (2 are dead) for good; add --yes if you mean it";
+    assert!(asked.err.contains(expected), "{}", asked.err);
+    assert_eq!(shop.number("SELECT count(*) FROM outbox_event"), 3);
+    let purged = shop.run("purge", &["--older-than", "12h", "--dead-too", "--yes"]);
 
     assert_eq!(purged.out, "purged 1 event: done and dead, older than 12h\n");
     assert_eq!(shop.number("SELECT count(*) FROM outbox_event WHERE event_id IN ('n-1', 'x-2')"), 2);
+}
+
+/// S9: a dry run counts what a purge would delete, and deletes nothing: neither what waits nor what a key is parked for.
+#[test]
+fn dry_run_counts_what_a_purge_deletes() {
+    let shop = Shop::with_events(&[("order-1", 0), ("order-2", 0), ("order-3", 3), ("order-4", 1)]);
+    shop.deliver("order-1", &["order-1"]);
+    shop.execute("UPDATE outbox_event SET created_at = 0");
+
+    let found = shop.run("purge", &["--older-than", "12h", "--dead-too", "--dry-run"]);
+    let purged = shop.run("purge", &["--older-than", "12h", "--dead-too", "--yes"]);
+
+    assert_eq!(found.out, "would purge 1 event: done and dead, older than 12h\n");
+    assert_eq!(purged.out, "purged 1 event: done and dead, older than 12h\n");
+    assert_eq!(shop.number("SELECT count(*) FROM outbox_event WHERE event_id = 'order-3'"), 0);
+    assert_eq!(shop.run("purge", &["--older-than", "12h", "--yes"]).code, Some(2), "--yes to what?");
 }

@@ -138,9 +138,11 @@ pub(crate) async fn purge_deletes_old_done_events_and_nothing_else(desk: &Desk) 
     desk.sql(&format!("UPDATE outbox_event SET created_at = {long_ago} WHERE event_id IN ('n-1', 'x-1')"));
 
     let purged = desk.run("purge", &["--older-than", "30d", "--json"]).json();
-    let again = desk.run("purge", &["--older-than", "30d", "--dead-too"]);
+    let found = desk.run("purge", &["--older-than", "30d", "--dead-too", "--dry-run"]);
+    let again = desk.run("purge", &["--older-than", "30d", "--dead-too", "--yes"]);
 
     assert_eq!(purged["purged"], json!(2_500));
+    assert_eq!(found.out, "would purge 1 event: done and dead, older than 30d\n");
     assert_eq!(again.out, "purged 1 event: done and dead, older than 30d\n");
     let left = desk.sql("SELECT event_id FROM outbox_event ORDER BY seq");
     assert_eq!(left, "n-1\nr-1\nyoung");
