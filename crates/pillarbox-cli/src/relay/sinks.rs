@@ -14,6 +14,8 @@ mod pair;
 mod rabbitmq;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(any(feature = "nats", feature = "rabbitmq"))]
+mod slashes;
 mod stdout;
 
 use std::sync::Arc;

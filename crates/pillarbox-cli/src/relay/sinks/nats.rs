@@ -10,8 +10,9 @@ use pillarbox_message::{Finding, Messages};
 use pillarbox_nats::{NatsOptions, NatsSink, NewStream};
 use serde::Deserialize;
 
-use super::option::{check_slashes, revealed, template, wrong_in};
+use super::option::{revealed, template, wrong_in};
 use super::pair::both;
+use super::slashes::check_slashes;
 use super::{Checked, Own};
 use crate::age::Age;
 use crate::relay::config::{Config, SinkTable};

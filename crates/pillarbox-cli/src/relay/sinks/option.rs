@@ -28,25 +28,6 @@ pub(super) fn revealed(
     secret.reveal().map_err(|error| wrong_in(config, table, option, error))
 }
 
-/// Refuses the URL of a server that has a `/` but no `://`: clients take its scheme for the host, or connect to this machine.
-#[cfg(any(feature = "nats", feature = "rabbitmq"))]
-pub(super) fn check_slashes(
-    config: &Config,
-    table: &SinkTable,
-    url: &str,
-    example: &str,
-) -> Result<(), Mistake> {
-    match url.contains('/') && !url.contains("://") {
-        true => Err(wrong_in(
-            config,
-            table,
-            "url",
-            format!("it has a `/`, but no `://`; write it as `{example}`"),
-        )),
-        false => Ok(()),
-    }
-}
-
 /// A mistake in one option of a sink, which may stand in tables of it, as `sasl.password` does.
 pub(super) fn wrong_in(
     config: &Config,
