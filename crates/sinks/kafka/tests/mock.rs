@@ -151,7 +151,7 @@ async fn closed_topic_is_unavailable() {
 /// T5: a topic that is missing is told soon, however long the client may try to have an event acknowledged.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_topic_is_told_before_the_time_of_its_events_is_over() {
-    let (cluster, sink) = cluster_and(|options| options.delivery_timeout(Duration::from_secs(900)));
+    let (cluster, sink) = cluster_and(|options| options.delivery_timeout(Duration::from_secs(600)));
     cluster.topic_error("orders", Response::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART).unwrap();
 
     let answers = publish(&sink, &[order("1", "a")]).await;
@@ -166,8 +166,8 @@ async fn missing_topic_is_told_before_the_time_of_its_events_is_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn topic_that_was_closed_is_asked_for() {
     let patient = |options: KafkaOptions| {
-        let options = options.delivery_timeout(Duration::from_secs(900));
-        options.client_option("topic.metadata.propagation.max.ms", "3600000")
+        let options = options.delivery_timeout(Duration::from_secs(600));
+        options.client_option("topic.metadata.propagation.max.ms", "600000")
     };
     let (cluster, sink) = cluster_and(patient);
     cluster.request_errors(RDKafkaApiKey::Produce, &[Response::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED]);
