@@ -1,13 +1,16 @@
 //! Commands that only look leave a file as it is.
 
+#![expect(clippy::unwrap_used, reason = "what the tests stand on may fail as loudly as they do")]
+
 use crate::shop::Shop;
 
-const LOOKS: [(&str, &[&str]); 10] = [
+const LOOKS: [(&str, &[&str]); 11] = [
     ("status", &[]),
     ("dead list", &[]),
     ("dead show", &["id-1"]),
     ("dead replay", &["--all", "--dry-run"]),
     ("dead discard", &["--all", "--dry-run"]),
+    ("purge", &["--older-than", "30d", "--dead-too", "--dry-run"]),
     ("handlers list", &[]),
     ("keys list", &[]),
     ("pause", &["--list"]),

@@ -48,6 +48,10 @@ pub(crate) async fn a_database_without_an_outbox_is_refused(desk: &Desk) {
         assert_refused(&answer, 2, "there is no outbox in this database; run `pillarbox migrate`");
         assert!(answer.err.contains(&desk.own.name()), "{}", answer.err);
     }
+    let schema = if desk.own.is_postgres() { "public" } else { desk.own.database.as_str() };
+    let elsewhere = desk.run("status", &["--schema", schema, "--prefix", "billing_"]);
+    let place = format!("{}, schema `{schema}`, prefix `billing_`: there is no outbox", desk.own.name());
+    assert_refused(&elsewhere, 2, &place);
     desk.run_loudly(&desk.own.url(), "status", &[]);
 }
 
