@@ -17,6 +17,7 @@ mod relay;
 mod reloading;
 mod selection;
 mod shop;
+mod starting;
 mod statistics;
 mod tail;
 mod terminal;
