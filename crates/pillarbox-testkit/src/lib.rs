@@ -12,8 +12,9 @@
 //! - [`faulty`] puts faults between an outbox and its store.
 //! - [`ledger`] counts what was written and what became of it.
 //! - [`partition_vectors`] has keys and the partitions that they belong to.
+//! - [`port`] finds a free port, and waits until somebody listens.
 //! - [`proxy`] loses answers and cuts connections.
-//! - [`servers`] runs all of that on real servers, and says by name what it could not run.
+//! - [`servers`] runs all of that on real servers, and says by name what it could not run; some are a trial's own.
 //! - [`sim`] runs the real engine with both of these in simulated time, from a seed.
 //! - [`statements`] counts what is sent to a database.
 
@@ -27,6 +28,7 @@ pub mod faulty;
 pub mod ledger;
 pub mod partition_vectors;
 pub mod paused;
+pub mod port;
 pub mod proxy;
 pub mod servers;
 pub mod sim;

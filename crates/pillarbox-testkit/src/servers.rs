@@ -18,6 +18,8 @@
 //! command line's filter like every other test binary's: `cargo test -p pillarbox-postgres wrong_password`. With
 //! `PILLARBOX_TEST_TIMES=1` each says how long it took.
 
+mod private;
+
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
@@ -26,6 +28,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+
+pub use private::PrivateServer;
 
 /// A server that tests may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct Server {
     pub variable: &'static str,
     /// Whether CI may be without it.
     pub optional: bool,
+    /// What `scripts/services` calls it, if each trial starts one of its own.
+    pub private: Option<&'static str>,
 }
 
 /// PostgreSQL 15.
@@ -47,7 +53,7 @@ pub const PGBOUNCER: Server = required("pgbouncer", "PILLARBOX_TEST_PGBOUNCER_UR
 /// MariaDB.
 pub const MYSQL: Server = required("mariadb", "PILLARBOX_TEST_MYSQL_URL");
 /// MySQL 8, which Debian does not have.
-pub const MYSQL8: Server = Server { name: "mysql8", variable: "PILLARBOX_TEST_MYSQL8_URL", optional: true };
+pub const MYSQL8: Server = Server { optional: true, ..required("mysql8", "PILLARBOX_TEST_MYSQL8_URL") };
 
 /// Apache Kafka; its variable has `host:port`.
 pub const KAFKA: Server = required("kafka", "PILLARBOX_TEST_KAFKA_BROKERS");
@@ -61,17 +67,24 @@ pub const REDIS: Server = required("redis", "PILLARBOX_TEST_REDIS_URL");
 /// SQLite, which is no server and always there. Its URL is empty.
 pub const SQLITE: Server = required("sqlite", "");
 
-const fn required(name: &'static str, variable: &'static str) -> Server {
-    Server { name, variable, optional: false }
+/// A server that CI must not be without.
+pub const fn required(name: &'static str, variable: &'static str) -> Server {
+    Server { name, variable, optional: false, private: None }
 }
 
 impl Server {
-    /// Its URL, if it is there.
+    /// Such a server for each trial, a [`PrivateServer`] of this kind, as `scripts/services` calls it.
+    pub const fn private(self, kind: &'static str) -> Self {
+        Self { variable: "PILLARBOX_TEST_SERVICES", private: Some(kind), ..self }
+    }
+
+    /// Its URL, if it is there; of a private one `kind@script`.
     pub fn url(&self) -> Option<String> {
         if self.variable.is_empty() {
             return Some(String::new());
         }
-        std::env::var(self.variable).ok().filter(|url| !url.is_empty())
+        let found = std::env::var(self.variable).ok().filter(|found| !found.is_empty())?;
+        Some(self.private.map_or_else(|| found.clone(), |kind| format!("{kind}@{found}")))
     }
 
     /// Whether its tests are ignored rather than failed when it is not there.

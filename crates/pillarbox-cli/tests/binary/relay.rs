@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what the tests stand on may fail as loudly as they do")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 
+use pillarbox_testkit::port;
 use serde_json::Value;
 
 use crate::shop::{Answer, Shop, pillarbox};
@@ -46,7 +46,7 @@ pub(crate) fn configure(shop: &Shop, text: &str) -> String {
 }
 
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    port::free()
 }
 
 /// A relay that runs; killed when it is dropped.
@@ -101,15 +101,7 @@ impl Drop for Relay {
 
 /// What the relay answers to GET: the status line and the body. Waits until it listens.
 pub(crate) fn get(port: u16, path: &str) -> (String, String) {
-    let begun = std::time::Instant::now();
-    let mut stream = loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) if stream.local_addr().unwrap() != stream.peer_addr().unwrap() => break stream,
-            other => assert!(begun.elapsed() < PATIENCE, "{other:?}"),
-        }
-        // Many attempts in a row would come to have the port that they lead to, and reach themselves.
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    };
+    let mut stream = port::reach(port, |waited| assert!(waited < PATIENCE, "nobody listens on port {port}"));
     write!(stream, "GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

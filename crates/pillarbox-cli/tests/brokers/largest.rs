@@ -25,8 +25,7 @@ pub(crate) async fn largest_event_arrives_or_the_limit_is_named(brokers: &Everyw
             "[outbox.store]\nurl = '{}'\n[messages]\nsource = '{SOURCE}'\nmode = '{mode}'\n{}",
             database.url,
             brokers.sinks()
-        ))
-        .await;
+        ));
 
         relay
             .until("not every event has an end", |state| {

@@ -29,7 +29,7 @@ use pillarbox_testkit::trials;
 
 use crate::broker::{Broker, Kafka, Nats, RabbitMq, Redis};
 use crate::everywhere::Everywhere;
-use crate::private::{Private, services};
+use crate::private::Private;
 use crate::stage::Stage;
 use crate::tools::TOOLS;
 use crate::watching::Bare;
@@ -64,7 +64,7 @@ fn add<B: Broker>(suite: &mut Suite) {
             every_event_arrives_once_and_in_order
         }
     );
-    trials!(suite, services(B::KIND), Private<B>;
+    trials!(suite, B::SERVER.private(B::KIND), Private<B>;
         outages {
             nothing_is_lost_while_the_broker_is_stopped
             nothing_is_lost_when_the_broker_is_killed

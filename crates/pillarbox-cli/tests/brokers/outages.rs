@@ -23,10 +23,10 @@ const MORE_MEMORY: f64 = 20.0;
 pub(crate) async fn nothing_is_lost_while_the_broker_is_stopped<B: Broker>(broker: &Private<B>) {
     let run = Run::begin(broker, &broker.stage.url).await;
 
-    broker.stop();
+    broker.server.stop().await;
     run.is_noticed().await;
     run.lasts(outage()).await;
-    broker.start();
+    broker.server.up().await;
 
     run.end(&format!("stopped for {:?}", outage())).await;
 }
@@ -35,9 +35,9 @@ pub(crate) async fn nothing_is_lost_while_the_broker_is_stopped<B: Broker>(broke
 pub(crate) async fn nothing_is_lost_when_the_broker_is_killed<B: Broker>(broker: &Private<B>) {
     let run = Run::begin(broker, &broker.stage.url).await;
 
-    broker.kill();
+    broker.server.kill().await;
     run.is_noticed().await;
-    broker.start();
+    broker.server.up().await;
 
     run.end("killed").await;
 }
@@ -80,7 +80,7 @@ impl<'a, B: Broker> Run<'a, B> {
     /// Starts a relay to the broker at `url`, drains a backlog, and goes on under load.
     async fn begin(broker: &'a Private<B>, url: &str) -> Self {
         let database = Database::new(Kind::Postgres);
-        let relay = Relay::start(&broker.stage.file(&database.url, url)).await;
+        let relay = Relay::start(&broker.stage.file(&database.url, url));
         database.write(0..BEFORE);
         let begun = Instant::now();
         relay.delivers(BEFORE).await;

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use pillarbox_testkit::port;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,14 +28,14 @@ pub(crate) struct Relay {
 
 impl Relay {
     /// Starts it with these tables beside `[http]`, and waits until it can be asked.
-    pub(crate) async fn start(tables: &str) -> Self {
-        Self::start_with(tables, &[]).await
+    pub(crate) fn start(tables: &str) -> Self {
+        Self::start_with(tables, &[])
     }
 
     /// Starts it with these variables.
-    pub(crate) async fn start_with(tables: &str, variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_with(tables: &str, variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = port::free();
         let config = directory.path().join("pillarbox.toml");
         std::fs::write(&config, format!("{tables}\n[http]\nlisten = '127.0.0.1:{port}'\n")).unwrap();
         let file = |name: &str| Stdio::from(File::create(directory.path().join(name)).unwrap());
@@ -42,12 +43,10 @@ impl Relay {
         program.args(["relay", "--config"]).arg(&config).envs(variables.iter().copied());
         let child = program.stdout(file("out")).stderr(file("err")).spawn().unwrap();
         let mut relay = Self { child, port, directory };
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        port::reach(port, |waited| {
             let ended = relay.child.try_wait().unwrap();
-            assert!(ended.is_none() && begun.elapsed() < PATIENCE, "{ended:?}: {}", relay.said("err"));
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+            assert!(ended.is_none() && waited < PATIENCE, "{ended:?}: {}", relay.said("err"));
+        });
         relay
     }
 

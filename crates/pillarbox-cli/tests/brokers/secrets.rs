@@ -50,7 +50,7 @@ pub(crate) async fn no_secret_is_ever_shown(brokers: &Everywhere) {
     let all = every_sink(brokers, directory.path());
     let names = |at_once: bool| all.iter().filter(move |(name, _)| REFUSED_AT_ONCE.contains(name) == at_once);
     let sinks: String = names(false).map(|(_, sink)| sink.as_str()).collect();
-    let relay = Relay::start_with(&format!("{}{sinks}", head(&database.url)), &LOUDLY).await;
+    let relay = Relay::start_with(&format!("{}{sinks}", head(&database.url)), &LOUDLY);
 
     relay
         .until("not every sink has had its say", |state| {

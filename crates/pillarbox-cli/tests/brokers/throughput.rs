@@ -16,7 +16,7 @@ pub(crate) async fn every_event_arrives_once_and_in_order<B: Broker>(stage: &Sta
     let events = std::env::var("PILLARBOX_TEST_EVENTS").map_or(EVENTS, |number| number.parse().unwrap());
     let database = Database::new(B::FROM);
     database.write(0..events);
-    let relay = Relay::start(&stage.file(&database.url, &stage.url)).await;
+    let relay = Relay::start(&stage.file(&database.url, &stage.url));
 
     let begun = Instant::now();
     relay.delivers(events).await;

@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use pillarbox_testkit::servers::Server;
+use pillarbox_testkit::servers::{Server, required};
 
 use crate::program::Answer;
 
 /// Clients in Python, kcat and promtool.
-pub(crate) const TOOLS: Server = Server { name: "relay", variable: "PILLARBOX_TEST_PYTHON", optional: false };
+pub(crate) const TOOLS: Server = required("relay", "PILLARBOX_TEST_PYTHON");
 
 /// The URL of a server that a trial needs beside its own.
 pub(crate) fn url_of(server: Server) -> String {

@@ -32,8 +32,7 @@ pub(crate) async fn metrics_are_as_prometheus_wants_them(_: &Bare) {
          [[routes]]\nname = 'orders'\nevent_type = 'Order*'\nto = 'console'\n\
          [[routes]]\nname = 'invoices'\nevent_type = 'Invoice*'\nto = ['console', 'hooks']\n",
         database.url
-    ))
-    .await;
+    ));
     assert_right(&relay.get("/metrics"));
 
     database.write(0..100);

@@ -1,10 +1,10 @@
 //! A relay's file with an outbox that is in order, and a sink that is examined.
 
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pillarbox_testkit::port;
 use pillarbox_testkit::servers::Fresh;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -85,7 +85,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a program with a file of settings, in which `{port}` stands for a free port and `{home}` for a directory.
     pub(crate) fn start(relay: &Relay, program: &str, flags: &[&str], settings: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = port::free();
         let home = relay.path(&format!("{program}-{port}"));
         std::fs::create_dir(&home).unwrap();
         let settings = settings.replace("{port}", &port.to_string());
@@ -96,22 +96,11 @@ impl Running {
         command.args(flags).arg(&config).stdout(log.try_clone().unwrap()).stderr(log);
         let process = command.spawn().expect("it is installed by `scripts/services up`");
         let running = Self { port, process };
-        running.wait(&home.join("log"));
+        port::reach(port, |waited| {
+            let log = std::fs::read_to_string(home.join("log"));
+            assert!(waited < PATIENCE, "{}", log.unwrap_or_default());
+        });
         running
-    }
-
-    fn wait(&self, log: &Path) {
-        let begun = Instant::now();
-        while !self.answers() {
-            assert!(begun.elapsed() < PATIENCE, "{}", std::fs::read_to_string(log).unwrap_or_default());
-            // Many attempts in a row would come to have the port that they lead to, and reach themselves.
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn answers(&self) -> bool {
-        let reached = TcpStream::connect(("127.0.0.1", self.port));
-        reached.is_ok_and(|stream| stream.local_addr().unwrap() != stream.peer_addr().unwrap())
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{
     SinkStage, assert_all_acknowledged, binary, ids, orders, publish, publish_to, publish_until_done, sorted,
 };
+use crate::port;
 use crate::proxy::{Proxy, Traffic};
 
 /// How long a sink may take to notice that nobody answers, in these cases.
@@ -13,7 +14,8 @@ const SILENCE: Duration = Duration::from_secs(4);
 
 /// T5: a server that is not there says nothing about the events. None has arrived, so none is lost or unknown.
 pub async fn absent_server_is_unavailable(stage: &impl SinkStage) {
-    let sink = stage.sink(binary(), Some(nobody())).await;
+    let nobody = SocketAddr::from(([127, 0, 0, 1], port::free()));
+    let sink = stage.sink(binary(), Some(nobody)).await;
 
     let answers = publish_to(&sink, &orders("absent", 3), Vec::new(), 2 * super::PATIENCE).await;
 
@@ -21,12 +23,6 @@ pub async fn absent_server_is_unavailable(stage: &impl SinkStage) {
         let error = answer.unwrap_err();
         assert!(error.is_unavailable(), "{error:?}");
     }
-}
-
-/// A port on which nobody listens.
-fn nobody() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// Guarantee 3: an answer that is lost is not success; published again, every event is there at least once.

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pillarbox_testkit::servers::{Fresh, Server, Suite};
+use pillarbox_testkit::servers::{Fresh, Server, Suite, required};
 use pillarbox_testkit::trials;
 use receiver::{Received, Receiver};
 use serde_json::{Value, json};
 
-const PYTHON: Server = Server { name: "python", variable: "PILLARBOX_TEST_PYTHON", optional: false };
+const PYTHON: Server = required("python", "PILLARBOX_TEST_PYTHON");
 
 fn main() -> ExitCode {
     let mut suite = Suite::from_args();

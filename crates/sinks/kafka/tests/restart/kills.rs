@@ -7,20 +7,20 @@ use std::time::Duration;
 use pillarbox::{Event, Sink, SinkError};
 use pillarbox_kafka::{KafkaOptions, KafkaSink};
 use pillarbox_message::Messages;
+use pillarbox_testkit::servers::PrivateServer;
 use pillarbox_testkit::sinks::{Arrived, publish};
 use tokio::sync::watch;
 
 use crate::kcat;
-use crate::server::KilledServer;
 
 const WRITERS: usize = 3;
 const RUN: usize = 100;
 
 /// K1, guarantee 3: a broker that is killed under load and started again has everything that was acknowledged, and
 /// everything else arrives when it comes again, each key in its order.
-pub(crate) async fn nothing_acknowledged_is_lost_when_the_broker_is_killed(server: &KilledServer) {
+pub(crate) async fn nothing_acknowledged_is_lost_when_the_broker_is_killed(server: &PrivateServer) {
     let messages = Messages::from_source("/shop").unwrap();
-    let options = KafkaOptions::new(&server.brokers, "orders".parse().unwrap(), messages);
+    let options = KafkaOptions::new(server.url(), "orders".parse().unwrap(), messages);
     let sink: Arc<dyn Sink> =
         Arc::new(KafkaSink::new(options.delivery_timeout(Duration::from_secs(5))).unwrap());
     let progress = Progress::default();
@@ -33,7 +33,7 @@ pub(crate) async fn nothing_acknowledged_is_lost_when_the_broker_is_killed(serve
         progress.reach(round * 3_000).await;
         server.kill().await;
         progress.miss().await;
-        server.start().await;
+        server.up().await;
     }
     progress.reach(9_000).await;
     stop.send(true).unwrap();
@@ -42,7 +42,7 @@ pub(crate) async fn nothing_acknowledged_is_lost_when_the_broker_is_killed(serve
         acknowledged.extend(writer.await.unwrap());
     }
 
-    let arrived = kcat::read(&server.brokers, "orders").await;
+    let arrived = kcat::read(server.url(), "orders").await;
     let there: BTreeSet<String> = arrived.iter().map(|message| message.event_id.clone()).collect();
     assert!(acknowledged.is_subset(&there), "{:?}", acknowledged.difference(&there).next());
     assert_eq!(acknowledged, there, "every event was acknowledged in the end");

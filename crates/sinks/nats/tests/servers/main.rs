@@ -12,11 +12,10 @@ mod streams;
 
 use std::process::ExitCode;
 
-use pillarbox_testkit::servers::{NATS, Suite};
+use pillarbox_testkit::servers::{NATS, PrivateServer, Suite};
 use pillarbox_testkit::{sink_trials, trials};
 
-use private::PrivateServer;
-use restart::{KilledServer, SERVICES};
+use private::ServerHome;
 use stage::NatsStage;
 
 fn main() -> ExitCode {
@@ -50,12 +49,13 @@ fn main() -> ExitCode {
             absent_server_is_a_warning
         }
     );
-    trials!(suite, SERVICES, KilledServer;
+    let own = NATS.private("nats");
+    trials!(suite, own, PrivateServer;
         restart {
             killed_server_loses_nothing_and_doubles_nothing
         }
     );
-    trials!(suite, SERVICES, PrivateServer;
+    trials!(suite, own, ServerHome;
         settings {
             forbidden_subject_is_unavailable
             server_without_jetstream_is_refused

@@ -1,24 +1,26 @@
 //! A server of the test's own, with settings that the shared one does not have.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pillarbox_nats::NatsOptions;
+use pillarbox_testkit::port;
 use pillarbox_testkit::servers::Fresh;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use crate::stage::messages;
 
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A directory for a server that is started with the settings that a trial wants.
-pub(crate) struct PrivateServer {
+pub(crate) struct ServerHome {
     directory: TempDir,
     pub(crate) port: u16,
 }
 
-impl PrivateServer {
+impl ServerHome {
     /// Starts the server with JetStream and these settings. It ends with what is returned.
     pub(crate) async fn start(&self, settings: &str) -> Child {
         let store = format!("jetstream {{ store_dir: \"{}\" }}\n", self.path("data").display());
@@ -36,10 +38,9 @@ impl PrivateServer {
             .kill_on_drop(true)
             .spawn();
         let server = server.expect("`nats-server` is installed by `scripts/services up nats`");
-        let listens = async { while TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {} };
-        if tokio::time::timeout(Duration::from_secs(30), listens).await.is_err() {
-            panic!("{}", std::fs::read_to_string(self.path("log")).unwrap_or_default());
-        }
+        port::reach(self.port, |waited| {
+            assert!(waited < PATIENCE, "{}", std::fs::read_to_string(self.path("log")).unwrap_or_default());
+        });
         server
     }
 
@@ -70,10 +71,9 @@ impl PrivateServer {
     }
 }
 
-impl Fresh for PrivateServer {
+impl Fresh for ServerHome {
     async fn fresh(_: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { directory: TempDir::new().unwrap(), port }
+        Self { directory: TempDir::new().unwrap(), port: port::free() }
     }
 
     async fn clean(self) {}

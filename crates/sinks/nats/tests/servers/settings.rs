@@ -6,11 +6,11 @@ use pillarbox::{Event, MAX_PAYLOAD};
 use pillarbox_nats::{NatsSink, NewStream};
 use pillarbox_testkit::sinks::publish;
 
-use crate::private::PrivateServer;
+use crate::private::ServerHome;
 use crate::stage::{order_placed, sink};
 
 /// T5: that the user lacks a right says nothing about the event, and nothing of it has arrived.
-pub(crate) async fn forbidden_subject_is_unavailable(server: &PrivateServer) {
+pub(crate) async fn forbidden_subject_is_unavailable(server: &ServerHome) {
     let permissions = r#"publish: ["shop.allowed", "$JS.API.>"], subscribe: ["_INBOX.>"]"#;
     let user = format!(r#"{{ user: "shop", password: "x", permissions: {{ {permissions} }} }}"#);
     let _running = server.start(&format!("authorization {{ users: [ {user} ] }}")).await;
@@ -27,7 +27,7 @@ pub(crate) async fn forbidden_subject_is_unavailable(server: &PrivateServer) {
 }
 
 /// Guarantee 3: without JetStream nobody acknowledges anything.
-pub(crate) async fn server_without_jetstream_is_refused(server: &PrivateServer) {
+pub(crate) async fn server_without_jetstream_is_refused(server: &ServerHome) {
     let _running = server.start_bare("").await;
 
     let findings = NatsSink::new(server.options("nats", "orders")).check().await;
@@ -37,7 +37,7 @@ pub(crate) async fn server_without_jetstream_is_refused(server: &PrivateServer) 
     assert!(answers[0].as_ref().unwrap_err().is_unavailable(), "{answers:?}");
 }
 
-pub(crate) async fn nkey_is_accepted(server: &PrivateServer) {
+pub(crate) async fn nkey_is_accepted(server: &ServerHome) {
     let (known, stranger) = (nkeys::KeyPair::new_user(), nkeys::KeyPair::new_user());
     let users = format!(r#"authorization {{ users: [ {{ nkey: "{}" }} ] }}"#, known.public_key());
     let _running = server.start(&users).await;
@@ -57,7 +57,7 @@ pub(crate) async fn nkey_is_accepted(server: &PrivateServer) {
 }
 
 /// A server is trusted when its certificate is, and not otherwise.
-pub(crate) async fn tls_is_spoken_and_checked(server: &PrivateServer) {
+pub(crate) async fn tls_is_spoken_and_checked(server: &ServerHome) {
     let (certificate, key) = server.certificate().await;
     let (shown, key) = (certificate.display(), key.display());
     let _running = server.start(&format!("tls {{ cert_file: \"{shown}\", key_file: \"{key}\" }}")).await;
@@ -73,7 +73,7 @@ pub(crate) async fn tls_is_spoken_and_checked(server: &PrivateServer) {
 }
 
 /// V2: with a larger limit of the server the largest event arrives, and there is nothing left to warn of.
-pub(crate) async fn largest_event_passes_where_the_server_lets_it(server: &PrivateServer) {
+pub(crate) async fn largest_event_passes_where_the_server_lets_it(server: &ServerHome) {
     let _running = server.start("max_payload: 4MB").await;
     let options = server.options("nats", "orders").new_stream(NewStream::new("ORDERS", ["orders"]));
     let largest = Event::builder("Scan").bytes(vec![0xff; MAX_PAYLOAD]).build().unwrap();

@@ -12,14 +12,14 @@ use pillarbox_testkit::sinks::publish;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::server::KilledServer;
+use crate::server::RabbitMq;
 
 /// Guarantees 2 and 3: what was acknowledged before SIGKILL is in the queue after it, and what was not is published by
 /// the same sink as soon as the server is back.
-pub(crate) async fn nothing_acknowledged_is_lost_when_the_server_is_killed(server: &KilledServer) {
-    server.does(json!([{"do": "queue", "name": "orders"}])).await;
+pub(crate) async fn nothing_acknowledged_is_lost_when_the_server_is_killed(rabbitmq: &RabbitMq) {
+    rabbitmq.does(json!([{"do": "queue", "name": "orders"}])).await;
     let messages = Messages::from_source("/shop").unwrap();
-    let options = RabbitMqOptions::new(&server.url, "orders".parse().unwrap(), messages).unwrap();
+    let options = RabbitMqOptions::new(rabbitmq.server.url(), "orders".parse().unwrap(), messages).unwrap();
     let sink: Arc<dyn Sink> = Arc::new(RabbitMqSink::new(options));
     let (acknowledged, is_back) = (Arc::new(watch::Sender::new(0)), Arc::new(AtomicBool::new(false)));
     let workers: Vec<_> = (0..4)
@@ -27,15 +27,15 @@ pub(crate) async fn nothing_acknowledged_is_lost_when_the_server_is_killed(serve
         .collect();
 
     acknowledged.subscribe().wait_for(|count| *count >= 2_000).await.unwrap();
-    server.kill().await;
-    server.start().await;
+    rabbitmq.server.kill().await;
+    rabbitmq.server.up().await;
     is_back.store(true, Ordering::Relaxed);
     let mut sent = BTreeSet::new();
     for worker in workers {
         sent.extend(worker.await.unwrap());
     }
 
-    let arrived: BTreeSet<String> = server.drained("orders").await.into_iter().collect();
+    let arrived: BTreeSet<String> = rabbitmq.drained("orders").await.into_iter().collect();
     let lost: Vec<&String> = sent.difference(&arrived).collect();
     assert!(lost.is_empty(), "{} of {} events are lost: {:?}", lost.len(), sent.len(), lost[0]);
 }

@@ -2,6 +2,7 @@
 
 use pillarbox_message::{Finding, Messages};
 use pillarbox_rabbitmq::{RabbitMqOptions, RabbitMqSink};
+use pillarbox_testkit::port;
 
 use crate::stage::RabbitMqStage;
 
@@ -65,7 +66,7 @@ pub(crate) async fn missing_virtual_host_is_refused(stage: &RabbitMqStage) {
 
 /// T5: the relay starts while the server is down.
 pub(crate) async fn absent_server_is_a_warning(_stage: &RabbitMqStage) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port::free();
 
     let finding = only(at(&format!("amqp://127.0.0.1:{port}"), "orders")).await;
 

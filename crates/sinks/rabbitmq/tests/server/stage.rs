@@ -10,13 +10,12 @@ use base64::engine::general_purpose::STANDARD;
 use pillarbox::{Sink, Template};
 use pillarbox_message::Messages;
 use pillarbox_rabbitmq::{RabbitMqOptions, RabbitMqSink};
-use pillarbox_testkit::servers::{Fresh, Server, unique_name};
+use pillarbox_testkit::servers::{Fresh, Server, required, unique_name};
 use pillarbox_testkit::sinks::{Arrived, SinkStage};
 use serde_json::{Value, json};
 
 /// The Python that has `pika`.
-pub(crate) const PYTHON: Server =
-    Server { name: "rabbitmq", variable: "PILLARBOX_TEST_PYTHON", optional: false };
+pub(crate) const PYTHON: Server = required("rabbitmq", "PILLARBOX_TEST_PYTHON");
 
 /// An exchange, with two queues for two routing keys.
 pub(crate) struct RabbitMqStage {

@@ -11,11 +11,10 @@ mod streams;
 
 use std::process::ExitCode;
 
-use pillarbox_testkit::servers::{REDIS, Suite};
+use pillarbox_testkit::servers::{PrivateServer, REDIS, Suite};
 use pillarbox_testkit::{sink_trials, trials};
 
-use private::PrivateServer;
-use restart::{KilledServer, SERVICES};
+use private::ServerHome;
 use stage::RedisStage;
 
 fn main() -> ExitCode {
@@ -40,12 +39,13 @@ fn main() -> ExitCode {
             answer_to_a_dropped_run_is_taken_for_no_other
         }
     );
-    trials!(suite, SERVICES, KilledServer;
+    let own = REDIS.private("redis");
+    trials!(suite, own, PrivateServer;
         restart {
             killed_server_loses_nothing_that_it_acknowledged
         }
     );
-    trials!(suite, SERVICES, PrivateServer;
+    trials!(suite, own, ServerHome;
         settings {
             full_server_is_unavailable
             replica_is_unavailable

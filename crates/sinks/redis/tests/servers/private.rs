@@ -1,16 +1,18 @@
 //! Servers of the test's own, with settings that the shared one does not have.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pillarbox_testkit::port;
 use pillarbox_testkit::servers::Fresh;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A directory for servers that are started with the settings that a trial wants.
-pub(crate) struct PrivateServer {
+pub(crate) struct ServerHome {
     directory: TempDir,
 }
 
@@ -21,10 +23,10 @@ pub(crate) struct Running {
     _process: Child,
 }
 
-impl PrivateServer {
+impl ServerHome {
     /// Starts a server on a free port with these settings, separated by semicolons.
     pub(crate) async fn start(&self, settings: &str) -> Running {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = port::free();
         self.start_at(port, &format!("port {port}; {settings}")).await
     }
 
@@ -38,10 +40,9 @@ impl PrivateServer {
         let log = std::fs::File::create(home.join("log")).unwrap();
         let process = Command::new("redis-server").arg(&config).stdout(log).kill_on_drop(true).spawn();
         let process = process.expect("`redis-server` is installed by `scripts/services up redis`");
-        let listens = async { while TcpStream::connect(("127.0.0.1", port)).await.is_err() {} };
-        if tokio::time::timeout(Duration::from_secs(30), listens).await.is_err() {
-            panic!("{}", std::fs::read_to_string(home.join("log")).unwrap_or_default());
-        }
+        port::reach(port, |waited| {
+            assert!(waited < PATIENCE, "{}", std::fs::read_to_string(home.join("log")).unwrap_or_default());
+        });
         Running { port, url: format!("redis://127.0.0.1:{port}/0"), _process: process }
     }
 
@@ -66,7 +67,7 @@ impl PrivateServer {
     }
 }
 
-impl Fresh for PrivateServer {
+impl Fresh for ServerHome {
     async fn fresh(_: &str) -> Self {
         Self { directory: TempDir::new().unwrap() }
     }

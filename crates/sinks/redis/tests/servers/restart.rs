@@ -6,67 +6,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::{Event, Sink};
-use pillarbox_testkit::servers::{Fresh, Server, unique_name};
+use pillarbox_testkit::servers::PrivateServer;
 use pillarbox_testkit::sinks::publish;
-use tokio::process::Command;
 
 use crate::stage::{event_ids, options, order_placed, sink};
 
-/// The script that starts and kills servers.
-pub(crate) const SERVICES: Server =
-    Server { name: "redis", variable: "PILLARBOX_TEST_SERVICES", optional: false };
-
-/// What the script calls the variable with the URL.
-const URL: &str = "PILLARBOX_TEST_REDIS_URL";
-
-/// A server that nobody else uses. It is deleted with its data.
-pub(crate) struct KilledServer {
-    script: String,
-    name: String,
-    url: String,
-}
-
-impl KilledServer {
-    async fn run(&self, verb: &str) -> String {
-        let done =
-            Command::new(&self.script).args([verb, &self.name]).env_remove(URL).output().await.unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap()
-    }
-}
-
-impl Fresh for KilledServer {
-    async fn fresh(script: &str) -> Self {
-        let name = format!("redis@{}", unique_name().replace('_', "-"));
-        let mut server = Self { script: script.to_owned(), name, url: String::new() };
-        server.run("up").await;
-        let printed = server.run("env").await;
-        let url = printed.lines().find_map(|line| line.strip_prefix(&format!("export {URL}=")));
-        server.url = url.unwrap().trim_matches(['\'', '"']).to_owned();
-        server
-    }
-
-    async fn clean(self) {
-        self.run("down").await;
-    }
-}
-
 /// Guarantees 2 and 3: SIGKILL takes nothing of what was acknowledged. What comes again because its answer was lost is
 /// there twice, next to nothing that nobody published.
-pub(crate) async fn killed_server_loses_nothing_that_it_acknowledged(server: &KilledServer) {
-    let sink = sink(options(&server.url, "orders").connect_timeout(Duration::from_secs(2)));
+pub(crate) async fn killed_server_loses_nothing_that_it_acknowledged(server: &PrivateServer) {
+    let sink = sink(options(server.url(), "orders").connect_timeout(Duration::from_secs(2)));
     let is_over = AtomicBool::new(false);
 
     let kills = async {
         for _ in 0..3 {
-            server.run("kill").await;
-            server.run("up").await;
+            server.kill().await;
+            server.up().await;
         }
         is_over.store(true, Ordering::Relaxed);
     };
     let ((acknowledged, doubtful), ()) = tokio::join!(publish_until(&sink, &is_over), kills);
 
-    let stored = event_ids(&server.url, "orders").await;
+    let stored = event_ids(server.url(), "orders").await;
     let once: BTreeSet<String> = stored.iter().cloned().collect();
     assert_eq!(once, acknowledged);
     assert!(stored.len() - once.len() <= doubtful, "more duplicates than lost answers");

@@ -1,12 +1,12 @@
 //! Servers that are full, replicas, strict, weak, or encrypted.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use pillarbox_redis::RedisSink;
+use pillarbox_testkit::port;
 use pillarbox_testkit::sinks::publish;
 
-use crate::private::{PrivateServer, Running};
+use crate::private::{Running, ServerHome};
 use crate::stage::{command, event_ids, options, order_placed, sink};
 
 /// The error to one event.
@@ -16,7 +16,7 @@ async fn error(server: &Running) -> pillarbox::SinkError {
 }
 
 /// T5: a server that has no memory left says nothing about the event.
-pub(crate) async fn full_server_is_unavailable(servers: &PrivateServer) {
+pub(crate) async fn full_server_is_unavailable(servers: &ServerHome) {
     let server = servers.start("maxmemory 1").await;
 
     let error = error(&server).await;
@@ -26,7 +26,7 @@ pub(crate) async fn full_server_is_unavailable(servers: &PrivateServer) {
 }
 
 /// T5: after a failover the events wait until the server is a primary again.
-pub(crate) async fn replica_is_unavailable(servers: &PrivateServer) {
+pub(crate) async fn replica_is_unavailable(servers: &ServerHome) {
     let server = servers.start("").await;
     let sink = sink(options(&server.url, "orders"));
     command::<()>(&server.url, "REPLICAOF 127.0.0.1 1").await;
@@ -42,7 +42,7 @@ pub(crate) async fn replica_is_unavailable(servers: &PrivateServer) {
     assert_eq!(after, [Ok(())]);
 }
 
-pub(crate) async fn user_without_rights_is_unavailable(servers: &PrivateServer) {
+pub(crate) async fn user_without_rights_is_unavailable(servers: &ServerHome) {
     let server = servers.start("user shop on >x ~shop:* +@all").await;
     let strict = |stream: &str| sink(options(&server.url, stream).user("shop", "x"));
 
@@ -56,7 +56,7 @@ pub(crate) async fn user_without_rights_is_unavailable(servers: &PrivateServer) 
 }
 
 /// Guarantee 3: acknowledged means that the replica has it.
-pub(crate) async fn event_is_acknowledged_when_the_replica_has_it(servers: &PrivateServer) {
+pub(crate) async fn event_is_acknowledged_when_the_replica_has_it(servers: &ServerHome) {
     let primary = servers.start("repl-diskless-sync-delay 0").await;
     let replica = servers.start(&format!("replicaof 127.0.0.1 {}", primary.port)).await;
     let sink = sink(options(&primary.url, "orders").wait_replicas(1, Duration::from_secs(25)));
@@ -68,7 +68,7 @@ pub(crate) async fn event_is_acknowledged_when_the_replica_has_it(servers: &Priv
 }
 
 /// Guarantee 3: what only the primary has may be lost with it, and is no success.
-pub(crate) async fn event_that_no_replica_has_is_unknown(servers: &PrivateServer) {
+pub(crate) async fn event_that_no_replica_has_is_unknown(servers: &ServerHome) {
     let server = servers.start("").await;
     let waiting = options(&server.url, "orders").wait_replicas(1, Duration::from_millis(10));
 
@@ -81,7 +81,7 @@ pub(crate) async fn event_that_no_replica_has_is_unknown(servers: &PrivateServer
     assert!(findings.iter().any(|finding| finding.text.contains("has 0 replicas, and 1 are waited for")));
 }
 
-pub(crate) async fn weak_settings_are_named(servers: &PrivateServer) {
+pub(crate) async fn weak_settings_are_named(servers: &ServerHome) {
     let weak = "appendonly no; maxmemory 100mb; maxmemory-policy allkeys-lru; proto-max-bulk-len 1048576";
     let (weak, lazy) =
         (servers.start(weak).await, servers.start("appendonly yes; appendfsync everysec").await);
@@ -99,9 +99,9 @@ pub(crate) async fn weak_settings_are_named(servers: &PrivateServer) {
 }
 
 /// A server is trusted when its certificate is, and not otherwise.
-pub(crate) async fn tls_is_spoken_and_checked(servers: &PrivateServer) {
+pub(crate) async fn tls_is_spoken_and_checked(servers: &ServerHome) {
     let (certificate, key) = servers.certificate().await;
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port::free();
     let files = format!("tls-cert-file {}; tls-key-file {}", certificate.display(), key.display());
     let server =
         servers.start_at(port, &format!("port 0; tls-port {port}; tls-auth-clients no; {files}")).await;

@@ -3,16 +3,16 @@
 use pillarbox::store::{Check, Health, Mode};
 use pillarbox_mysql::MySqlStore;
 
-use crate::server::PrivateServer;
+use crate::server::MariaDb;
 
-async fn check(server: &PrivateServer, name: &str) -> Check {
+async fn check(server: &MariaDb, name: &str) -> Check {
     let checks = MySqlStore::options(server.app_url()).examine().await.unwrap().checks;
     let found = checks.iter().find(|check| check.name == name);
     found.unwrap_or_else(|| panic!("{name}: {checks:#?}")).clone()
 }
 
 /// Guarantee 1: what makes a commit less than durable, or refuses large events, is told with its value; clocks too.
-pub(crate) async fn settings_that_weaken_the_promise_are_told(server: &PrivateServer) {
+pub(crate) async fn settings_that_weaken_the_promise_are_told(server: &MariaDb) {
     let store = server.store().await;
     store.migrate_to(Mode::Ownership).await.unwrap();
     store.close().await;

@@ -14,12 +14,13 @@ use pillarbox_testkit::servers::{self, Suite};
 use pillarbox_testkit::trials;
 
 use crate::replica::MySql8;
-use crate::server::{PrivateServer, SERVICES};
+use crate::server::MariaDb;
 use crate::tls::ServerWithoutTls;
 
 fn main() -> ExitCode {
     let mut suite = Suite::from_args();
-    trials!(suite, SERVICES, PrivateServer;
+    let own = servers::MYSQL.private("mysql");
+    trials!(suite, own, MariaDb;
         examinations {
             settings_that_weaken_the_promise_are_told
         }
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
             certificate_of_nobody_is_named
         }
     );
-    trials!(suite, SERVICES, ServerWithoutTls; tls { server_without_tls_is_named });
+    trials!(suite, own, ServerWithoutTls; tls { server_without_tls_is_named });
     trials!(suite, servers::MYSQL8, MySql8; replica { super_read_only_server_is_refused });
     suite.run()
 }

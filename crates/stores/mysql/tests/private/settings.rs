@@ -10,7 +10,7 @@ use pillarbox_testkit::conformance::take;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{Connection, Executor, MySqlConnection};
 
-use crate::server::PrivateServer;
+use crate::server::MariaDb;
 
 /// Writes an event of so many bytes in a transaction of its own.
 pub(crate) async fn write(store: &MySqlStore, bytes: usize) -> Result<(), StoreError> {
@@ -33,11 +33,11 @@ pub(crate) fn assert_read_only(refused: &StoreError, out_of_order: &StoreError) 
 
 /// S2: a server that is read-only is refused, to those too who could write to it; one that becomes so is out of order
 /// until it is not so any more.
-pub(crate) async fn read_only_server_is_refused(server: &PrivateServer) {
+pub(crate) async fn read_only_server_is_refused(server: &MariaDb) {
     let store = server.store().await;
 
     server.run("SET GLOBAL read_only = 1").await;
-    let refused = MySqlStore::connect(&server.url).await.unwrap_err();
+    let refused = MySqlStore::connect(server.url()).await.unwrap_err();
     let out_of_order = write(&store, 17).await.unwrap_err();
     server.run("SET GLOBAL read_only = 0").await;
 
@@ -47,7 +47,7 @@ pub(crate) async fn read_only_server_is_refused(server: &PrivateServer) {
 }
 
 /// S2: a binary log that cannot hold what READ COMMITTED writes is named, and what to set instead.
-pub(crate) async fn log_of_statements_is_named(server: &PrivateServer) {
+pub(crate) async fn log_of_statements_is_named(server: &MariaDb) {
     server.store().await.close().await;
     server.run("SET GLOBAL binlog_format = 'STATEMENT'").await;
     let store = server.store().await;
@@ -60,7 +60,7 @@ pub(crate) async fn log_of_statements_is_named(server: &PrivateServer) {
 }
 
 /// O3: a server that gives numbers in steps is refused to owners, with the setting and what to do, and not to claims.
-pub(crate) async fn numbers_in_steps_are_refused_to_owners(server: &PrivateServer) {
+pub(crate) async fn numbers_in_steps_are_refused_to_owners(server: &MariaDb) {
     let store = server.store().await;
     let claiming = Instance { mode: Mode::Claims, ..unnamed("relay") };
     server.run("SET GLOBAL auto_increment_increment = 2").await;
@@ -83,7 +83,7 @@ pub(crate) async fn numbers_in_steps_are_refused_to_owners(server: &PrivateServe
 }
 
 /// S2: a statement that the server does not take for its size is named with the setting that decides it.
-pub(crate) async fn statement_that_is_too_large_is_named(server: &PrivateServer) {
+pub(crate) async fn statement_that_is_too_large_is_named(server: &MariaDb) {
     server.run("SET GLOBAL max_allowed_packet = 1024 * 1024").await;
     let store = server.store().await;
 
@@ -95,19 +95,19 @@ pub(crate) async fn statement_that_is_too_large_is_named(server: &PrivateServer)
 }
 
 /// How many events others see, and how many of them are done.
-async fn events(server: &PrivateServer) -> (i64, i64) {
-    let mut connection = MySqlConnection::connect(&server.url).await.unwrap();
+async fn events(server: &MariaDb) -> (i64, i64) {
+    let mut connection = MySqlConnection::connect(server.url()).await.unwrap();
     let counts = "SELECT COUNT(*), COUNT(done_at) FROM outbox_event";
     sqlx::query_as(counts).fetch_one(&mut connection).await.unwrap()
 }
 
 /// S5: a server whose commits begin another transaction, or end the connection, does so to nobody of ours: what was
 /// written, taken and settled is committed, and connections go on.
-pub(crate) async fn completion_of_the_server_is_not_ours(server: &PrivateServer) {
+pub(crate) async fn completion_of_the_server_is_not_ours(server: &MariaDb) {
     let mut expected = 0;
     for completion in ["CHAIN", "RELEASE"] {
         server.run(&format!("SET GLOBAL completion_type = '{completion}'")).await;
-        let pool = MySqlPoolOptions::new().max_connections(1).connect(&server.url).await.unwrap();
+        let pool = MySqlPoolOptions::new().max_connections(1).connect(server.url()).await.unwrap();
         for store in [server.store().await, MySqlStore::from_pool(pool.clone()).await.unwrap()] {
             for _ in 0..3 {
                 write(&store, 17).await.unwrap();

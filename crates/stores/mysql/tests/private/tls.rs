@@ -10,13 +10,13 @@ use sqlx::{Connection, MySqlConnection};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::server::PrivateServer;
+use crate::server::MariaDb;
 
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why the user `app`, whose password is `seventeen`, is not let in with this `ssl-mode`.
-async fn refusal(server: &PrivateServer, ssl_mode: &str) -> String {
+async fn refusal(server: &MariaDb, ssl_mode: &str) -> String {
     let url = format!("{}?ssl-mode={ssl_mode}", server.app_url());
     let refused = MySqlStore::connect(url).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
@@ -24,13 +24,13 @@ async fn refusal(server: &PrivateServer, ssl_mode: &str) -> String {
     refused.to_string()
 }
 
-async fn assert_welcome(server: &PrivateServer, ssl_mode: &str) {
+async fn assert_welcome(server: &MariaDb, ssl_mode: &str) {
     let url = format!("{}?ssl-mode={ssl_mode}", server.app_url());
     MySqlStore::connect(url).await.unwrap().close().await;
 }
 
 /// S2: a server that takes encrypted connections only says so, and what to set in the URL.
-pub(crate) async fn server_that_wants_tls_is_named(server: &PrivateServer) {
+pub(crate) async fn server_that_wants_tls_is_named(server: &MariaDb) {
     server.run("SET GLOBAL require_secure_transport = ON").await;
 
     let refused = refusal(server, "DISABLED").await;
@@ -40,7 +40,7 @@ pub(crate) async fn server_that_wants_tls_is_named(server: &PrivateServer) {
 }
 
 /// S2: a certificate that nobody vouches for is refused where the URL asks for that, and only there.
-pub(crate) async fn certificate_of_nobody_is_named(server: &PrivateServer) {
+pub(crate) async fn certificate_of_nobody_is_named(server: &MariaDb) {
     for ssl_mode in ["VERIFY_CA", "VERIFY_IDENTITY"] {
         let refused = refusal(server, ssl_mode).await;
         assert!(
@@ -53,19 +53,19 @@ pub(crate) async fn certificate_of_nobody_is_named(server: &PrivateServer) {
 
 /// A server that cannot encrypt.
 pub(crate) struct ServerWithoutTls {
-    server: PrivateServer,
+    server: MariaDb,
     process: Child,
 }
 
 impl Fresh for ServerWithoutTls {
     /// Starts a private server anew, which has a certificate, without the use of it.
-    async fn fresh(script: &str) -> Self {
-        let server = PrivateServer::fresh(script).await;
-        let mut connection = MySqlConnection::connect(&server.url).await.unwrap();
+    async fn fresh(url: &str) -> Self {
+        let server = MariaDb::fresh(url).await;
+        let mut connection = MySqlConnection::connect(server.url()).await.unwrap();
         let data: String = sqlx::query_scalar("SELECT @@datadir").fetch_one(&mut connection).await.unwrap();
-        server.call("kill").await;
+        server.server.kill().await;
         let process = mariadbd(&data).spawn().unwrap();
-        let started = async { while MySqlConnection::connect(&server.url).await.is_err() {} };
+        let started = async { while MySqlConnection::connect(server.url()).await.is_err() {} };
         timeout(PATIENCE, started).await.expect("it starts");
         Self { server, process }
     }

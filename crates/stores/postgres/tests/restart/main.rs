@@ -2,20 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "tests panic when something is wrong")]
 
-mod server;
 mod service;
 mod standby;
 
 use std::process::ExitCode;
 
-use pillarbox_testkit::servers::Suite;
+use pillarbox_testkit::servers::{self, PrivateServer, Suite};
 use pillarbox_testkit::trials;
-
-use server::{KilledServer, SERVICES};
 
 fn main() -> ExitCode {
     let mut suite = Suite::from_args();
-    trials!(suite, SERVICES, KilledServer;
+    trials!(suite, servers::POSTGRES.private("postgres"), PrivateServer;
         service {
             outbox_survives_the_death_of_its_server
         }

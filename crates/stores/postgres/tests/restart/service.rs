@@ -7,9 +7,8 @@ use std::time::Duration;
 use pillarbox::store::Administration;
 use pillarbox::{Delivery, Event, ListenerError, Outbox};
 use pillarbox_postgres::PostgresStore;
+use pillarbox_testkit::servers::PrivateServer;
 use sqlx::{Connection, PgConnection};
-
-use crate::server::KilledServer;
 
 /// Orders before each death of the server, during it, and after the last.
 const COMMITS: usize = 100;
@@ -25,8 +24,8 @@ struct Orders {
 
 /// S5, W13, Q3: the server is killed and started again under a service with a pool of one connection. Everything
 /// recovers by itself, what was committed is delivered, and nothing else is.
-pub(crate) async fn outbox_survives_the_death_of_its_server(server: &KilledServer) {
-    let store = PostgresStore::options(&server.url).max_connections(1).connect().await.unwrap();
+pub(crate) async fn outbox_survives_the_death_of_its_server(server: &PrivateServer) {
+    let store = PostgresStore::options(server.url()).max_connections(1).connect().await.unwrap();
     store.migrate().await.unwrap();
     let delivered = Arc::<Mutex<BTreeSet<String>>>::default();
     let outbox = outbox(store, &delivered);
@@ -36,7 +35,7 @@ pub(crate) async fn outbox_survives_the_death_of_its_server(server: &KilledServe
         place(&outbox, &mut orders, COMMITS).await;
         let death = async {
             server.kill().await;
-            server.start().await;
+            server.up().await;
         };
         tokio::join!(death, place(&outbox, &mut orders, COMMITS));
     }
@@ -95,8 +94,8 @@ async fn settle_down(outbox: &Outbox<PostgresStore>) {
 }
 
 /// The ids of all events in the table.
-async fn rows(server: &KilledServer) -> BTreeSet<String> {
-    let mut connection = PgConnection::connect(&server.url).await.unwrap();
+async fn rows(server: &PrivateServer) -> BTreeSet<String> {
+    let mut connection = PgConnection::connect(server.url()).await.unwrap();
     let ids = sqlx::query_scalar("SELECT event_id FROM outbox_event").fetch_all(&mut connection).await;
     ids.unwrap().into_iter().collect()
 }

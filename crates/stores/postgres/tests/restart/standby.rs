@@ -5,16 +5,15 @@ use std::time::Duration;
 use pillarbox::store::{Administration, DoneRows, EventStore, Outcome, Settlement, StoreError, TxStore};
 use pillarbox_postgres::PostgresStore;
 use pillarbox_testkit::conformance::{order_placed, take};
+use pillarbox_testkit::servers::PrivateServer;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-
-use crate::server::KilledServer;
 
 /// How long a server may take to change its mind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An outbox with one event, which is taken and not yet recorded.
-async fn taken(server: &KilledServer) -> (PostgresStore, [Settlement; 1]) {
-    let store = PostgresStore::connect(&server.url).await.unwrap();
+async fn taken(server: &PrivateServer) -> (PostgresStore, [Settlement; 1]) {
+    let store = PostgresStore::connect(server.url()).await.unwrap();
     store.migrate().await.unwrap();
     write(&store, "order-17").await.unwrap();
     let done = Settlement::of(&store.take(take(1)).await.unwrap().events[0], Outcome::Done);
@@ -60,19 +59,19 @@ async fn assert_nobody_can_write(store: &PostgresStore, settlements: &[Settlemen
     assert!(write(store, "order-18").await.is_err());
 }
 
-async fn execute(server: &KilledServer, sql: &str) {
-    let mut connection = PgConnection::connect(&server.url).await.unwrap();
+async fn execute(server: &PrivateServer, sql: &str) {
+    let mut connection = PgConnection::connect(server.url()).await.unwrap();
     for statement in sql.split(';') {
         connection.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
     }
 }
 
 /// Changes a setting of the whole server, and waits until new sessions have it.
-async fn set(server: &KilledServer, name: &str, value: &str) {
+async fn set(server: &PrivateServer, name: &str, value: &str) {
     execute(server, &format!("ALTER SYSTEM SET {name} = {value}; SELECT pg_reload_conf()")).await;
     let has_it = async {
         loop {
-            let mut connection = PgConnection::connect(&server.url).await.unwrap();
+            let mut connection = PgConnection::connect(server.url()).await.unwrap();
             let asked = sqlx::query_scalar("SELECT current_setting($1)").bind(name);
             let now: String = asked.fetch_one(&mut connection).await.unwrap();
             if now == value {
@@ -86,17 +85,17 @@ async fn set(server: &KilledServer, name: &str, value: &str) {
 
 /// S3: a standby is refused by name. A store whose server becomes one waits, and goes on when it is promoted:
 /// nothing that was delivered is forgotten.
-pub(crate) async fn standby_is_refused_until_it_is_promoted(server: &KilledServer) {
+pub(crate) async fn standby_is_refused_until_it_is_promoted(server: &PrivateServer) {
     let (store, done) = taken(server).await;
     let signal = "COPY (SELECT WHERE FALSE) TO '%/standby.signal'";
-    let mut connection = PgConnection::connect(&server.url).await.unwrap();
+    let mut connection = PgConnection::connect(server.url()).await.unwrap();
     let directory: String =
         sqlx::query_scalar("SHOW data_directory").fetch_one(&mut connection).await.unwrap();
     execute(server, &signal.replace('%', &directory)).await;
     server.kill().await;
-    server.start().await;
+    server.up().await;
 
-    let refused = PostgresStore::connect(&server.url).await.unwrap_err();
+    let refused = PostgresStore::connect(server.url()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Config(_)), "{refused:?}");
     assert!(
         refused
@@ -108,17 +107,17 @@ pub(crate) async fn standby_is_refused_until_it_is_promoted(server: &KilledServe
     execute(server, "SELECT pg_promote()").await;
     insistently(async || store.settle(&done, DoneRows::Keep).await.map(drop)).await;
     assert_eq!(store.stats().await.unwrap().pending(), 0);
-    PostgresStore::connect(&server.url).await.unwrap().close().await;
+    PostgresStore::connect(server.url()).await.unwrap().close().await;
     store.close().await;
 }
 
 /// S3: a server whose operator lets nobody write is refused by name, and so is the setting; a store that runs waits
 /// until it is changed back.
-pub(crate) async fn read_only_server_is_refused(server: &KilledServer) {
+pub(crate) async fn read_only_server_is_refused(server: &PrivateServer) {
     let (store, done) = taken(server).await;
     set(server, "default_transaction_read_only", "on").await;
 
-    let refused = PostgresStore::connect(&server.url).await.unwrap_err();
+    let refused = PostgresStore::connect(server.url()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Config(_)), "{refused:?}");
     assert!(
         refused.to_string().contains("is read-only")
@@ -133,11 +132,11 @@ pub(crate) async fn read_only_server_is_refused(server: &KilledServer) {
 }
 
 /// A server without TLS is refused where TLS is asked for, and let be where it is not.
-pub(crate) async fn server_without_tls_is_named(server: &KilledServer) {
+pub(crate) async fn server_without_tls_is_named(server: &PrivateServer) {
     set(server, "ssl", "off").await;
 
-    let refused = PostgresStore::connect(format!("{}?sslmode=require", server.url)).await.unwrap_err();
-    let plain = PostgresStore::connect(format!("{}?sslmode=prefer", server.url)).await;
+    let refused = PostgresStore::connect(format!("{}?sslmode=require", server.url())).await.unwrap_err();
+    let plain = PostgresStore::connect(format!("{}?sslmode=prefer", server.url())).await;
 
     assert!(refused.to_string().contains("no encrypted connection to `"), "{refused}");
     assert!(refused.to_string().contains("`sslmode`") && !refused.is_transient(), "{refused:?}");
