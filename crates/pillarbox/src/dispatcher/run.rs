@@ -193,41 +193,44 @@ impl Dispatcher {
                 destination.breaker.answered();
                 self.refuse(open.set, parcel, load.leg, failures, &error.into_failure());
             }
-            Err(error) => {
-                let (is_unanswered, is_alone) =
-                    (error.kind() == SinkErrorKind::Unknown, load.places.len() == 1);
-                if is_unanswered {
-                    self.meter.leave_unanswered();
-                }
-                // In company it says nothing about one event that all find the sink down.
-                let doubt = match is_unanswered || is_alone {
-                    true => destination.doubt(seq, is_alone),
-                    false => Doubt::default(),
-                };
-                if is_unanswered && doubt.alone_while_others_passed >= Doubt::MOST {
-                    destination.trust(seq);
-                    destination.breaker.answered();
-                    let text = format!("{error}; alone so for {} times, while others passed", Doubt::MOST);
-                    self.refuse(
-                        open.set,
-                        parcel,
-                        load.leg,
-                        failures,
-                        &SinkError::rejected(text).into_failure(),
-                    );
-                } else {
-                    let pause = self.pause(&open.set.legs[load.leg], doubt, &error);
-                    let goes_back =
-                        load.tells_of_the_sink(destination) && self.is_read_later(parcel.item.lease);
-                    let wait = if goes_back { Duration::ZERO } else { pause };
-                    let after = self.parcel_due_for(parcel).saturating_add(wait);
-                    parcel.blame(open.set, load.leg, &error, false);
-                    parcel.progress.postpone(load.leg, failures, after);
-                    parcel.is_given_back |= goes_back;
-                }
-            }
+            Err(error) => self.not_reached(load, open.set, parcel, failures, &error),
         }
         self.settle_if_answered(open, place).await;
+    }
+
+    /// A sink was down when it was to get an event, or left it unanswered.
+    fn not_reached(
+        &self,
+        load: &Load<'_>,
+        set: &SinkSet,
+        parcel: &mut Parcel,
+        failures: u32,
+        error: &SinkError,
+    ) {
+        let (destination, seq) = (&*set.legs[load.leg].destination, parcel.item.lease.seq);
+        let (is_unanswered, is_alone) = (error.kind() == SinkErrorKind::Unknown, load.places.len() == 1);
+        if is_unanswered {
+            self.meter.leave_unanswered();
+        }
+        // In company it says nothing about one event that all find the sink down.
+        let doubt = match is_unanswered || is_alone {
+            true => destination.doubt(seq, is_alone),
+            false => Doubt::default(),
+        };
+        if is_unanswered && doubt.alone_while_others_passed >= Doubt::MOST {
+            destination.trust(seq);
+            destination.breaker.answered();
+            let text = format!("{error}; alone so for {} times, while others passed", Doubt::MOST);
+            let rejection = SinkError::rejected(text).into_failure();
+            return self.refuse(set, parcel, load.leg, failures, &rejection);
+        }
+        let pause = self.pause(&set.legs[load.leg], doubt, error);
+        let goes_back = load.tells_of_the_sink(destination) && self.is_read_later(parcel.item.lease);
+        let wait = if goes_back { Duration::ZERO } else { pause };
+        let after = self.parcel_due_for(parcel).saturating_add(wait);
+        parcel.blame(set, load.leg, error, false);
+        parcel.progress.postpone(load.leg, failures, after);
+        parcel.is_given_back |= goes_back;
     }
 
     async fn settle_if_answered(&self, open: &mut Open<'_>, place: usize) {
