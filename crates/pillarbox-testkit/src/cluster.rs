@@ -58,6 +58,9 @@ const COMMITS: usize = 20;
 /// Events in each of them.
 const EVENTS: usize = 100;
 
+/// More than one process can hold: a thousand in its queue, and one for each of its four workers.
+const TOO_MANY: usize = 1_100;
+
 /// Long enough that no lease ends while a case runs.
 const LONG: Setting = Setting { delivery_timeout: Duration::from_secs(600), margin: Duration::from_secs(60) };
 
@@ -72,9 +75,13 @@ pub async fn eight_processes_share_the_work<C: Cluster>(stage: &C) {
         member.ready().await;
     }
 
-    let mut written = Vec::new();
+    let mut written = write(stage, HANGS, TOO_MANY).await;
+    all_are_taken(stage, &written).await;
     for _ in 0..COMMITS {
         written.extend(write(stage, "OrderPlaced", EVENTS).await);
+    }
+    for member in &mut members {
+        member.answer().await;
     }
     nothing_is_pending(stage).await;
     let mut shares = Vec::new();
@@ -198,6 +205,18 @@ pub async fn older_namesake_without_losses_stops_too<C: Cluster>(stage: &C) {
     delivered.sort();
     written.sort();
     assert_eq!(delivered, written, "each event is delivered once");
+}
+
+/// Waits until some process holds each of these events.
+async fn all_are_taken<C: Cluster>(stage: &C, ids: &[String]) {
+    let taken = async {
+        for id in ids {
+            while stage.row(id).await.unwrap().locked_by.is_none() {
+                member::breathe().await;
+            }
+        }
+    };
+    tokio::time::timeout(member::PATIENCE, taken).await.expect("all events are taken");
 }
 
 /// Waits until every event is done or dead.
