@@ -144,6 +144,7 @@ impl HotPath {
             let ids: Vec<String> =
                 promised.iter().chain(&overflow).map(|born| born.event.id().to_owned()).collect();
             add(&self.dispatcher.meter.read_backs, 1);
+            let _reading_back = self.dispatcher.in_flight.reading_back();
             match self.dispatcher.store.read_back(self.token, &ids).await {
                 Ok(found) => {
                     #[cfg(pillarbox_mutant)]

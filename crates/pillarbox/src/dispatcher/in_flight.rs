@@ -1,6 +1,6 @@
 //! Which events this instance is busy with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,8 +13,20 @@ pub(crate) struct InFlight {
     entries: Mutex<HashMap<i64, Entry>>,
     /// How many of them were taken more than once, so that nobody waits for the lock to learn that none was.
     anew: AtomicUsize,
+    /// What comes from the table while the hot path reads rows back.
+    meanwhile: Mutex<Meanwhile>,
     ttl: Option<Duration>,
 }
+
+#[derive(Default)]
+struct Meanwhile {
+    /// How many such reads are under way.
+    reads: usize,
+    taken: HashSet<i64>,
+}
+
+/// Rows are being read back, until this is dropped.
+pub(crate) struct ReadingBack<'a>(&'a InFlight);
 
 struct Entry {
     lease: Lease,
@@ -27,7 +39,7 @@ struct Entry {
 
 impl InFlight {
     pub(crate) fn new(ttl: Option<Duration>) -> Self {
-        Self { entries: Mutex::default(), anew: AtomicUsize::new(0), ttl }
+        Self { entries: Mutex::default(), anew: AtomicUsize::new(0), meanwhile: Mutex::default(), ttl }
     }
 
     /// Enters an event that was just taken; false if it is here already.
@@ -35,6 +47,7 @@ impl InFlight {
     /// Then the running delivery goes on under the newer lease, for the older one can no longer settle.
     pub(crate) fn admit(&self, lease: Lease, stored: Option<&Stored>, now: Duration) -> bool {
         let mut entries = self.lock();
+        self.meanwhile().note(lease.seq);
         match entries.get_mut(&lease.seq) {
             Some(entry) if self.remembers(entry, now) => {
                 self.take_anew(entry, lease, stored);
@@ -71,12 +84,19 @@ impl InFlight {
         entry.stored = stored.cloned().map(Box::new);
     }
 
-    /// Enters an event of the hot path; false if it is here already.
+    /// Notes from now on what is taken from the table.
+    pub(crate) fn reading_back(&self) -> ReadingBack<'_> {
+        self.meanwhile().reads += 1;
+        ReadingBack(self)
+    }
+
+    /// Enters an event of the hot path; false if it is here already, or was while its row was read back: then its lease had
+    /// ended early, by a jump of the database's clock, and it may be delivered and settled by now.
     ///
     /// Its lease is the first that the row ever had, so it never replaces another.
     pub(crate) fn admit_born(&self, lease: Lease, now: Duration) -> bool {
         let mut entries = self.lock();
-        let is_free = !entries.contains_key(&lease.seq);
+        let is_free = !entries.contains_key(&lease.seq) && !self.meanwhile().taken.contains(&lease.seq);
         if is_free {
             entries.insert(lease.seq, Entry::new(lease, now));
         }
@@ -137,6 +157,28 @@ impl InFlight {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn meanwhile(&self) -> MutexGuard<'_, Meanwhile> {
+        self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Meanwhile {
+    fn note(&mut self, seq: i64) {
+        if self.reads > 0 {
+            self.taken.insert(seq);
+        }
+    }
+}
+
+impl Drop for ReadingBack<'_> {
+    fn drop(&mut self) {
+        let mut meanwhile = self.0.meanwhile();
+        meanwhile.reads -= 1;
+        if meanwhile.reads == 0 {
+            meanwhile.taken = HashSet::new();
+        }
     }
 }
 

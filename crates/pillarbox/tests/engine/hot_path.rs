@@ -1,10 +1,16 @@
 //! From a commit to the listener, without a poll.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillarbox::store::{CommitError, Status};
-use pillarbox::{Delivery, Event, ListenerError, Retry, Source};
+use pillarbox::{
+    BoxFuture, Clock, Delivery, Event, ListenerError, MemorySink, MemoryStore, Outbox, Retry, Route, Routing,
+    SinkError, Source, Timestamp,
+};
 use pillarbox_testkit::acceptance::Desk;
+use pillarbox_testkit::faulty::{Call, Effect, Fault, Faults, FaultyStore};
 use tracing::Level;
 
 use crate::logs::Logs;
@@ -272,4 +278,60 @@ async fn failed_hot_event_is_retried_in_time() {
     stage.pass(SECOND).await;
 
     assert_eq!(seen.len(), 2);
+}
+
+/// The database's clock: an hour ahead from when it has jumped.
+struct JumpingClock {
+    clock: Arc<dyn Clock>,
+    has_jumped: AtomicBool,
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        let ahead = if self.has_jumped.load(Ordering::Relaxed) { HOUR } else { Duration::ZERO };
+        self.clock.wall().saturating_add(ahead)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.clock.sleep(duration)
+    }
+}
+
+/// A line on which the answers to read-backs take four seconds.
+struct SlowReadBacks;
+
+impl Faults for SlowReadBacks {
+    fn next(&self, call: Call) -> Fault {
+        let after = if call == Call::ReadBack { 4 * SECOND } else { Duration::ZERO };
+        Fault { after, ..Fault::NONE }
+    }
+
+    fn took_effect(&self, _: Effect<'_>) {}
+}
+
+/// L4, Q3: a jump of the database's clock ends the lease of an event while its row is read back. If it was taken from the
+/// table and settled before the answer comes, it is not delivered from memory as well.
+#[tokio::test(start_paused = true)]
+async fn event_that_was_taken_while_it_was_read_back_is_not_delivered_again() {
+    let stage = Stage::set();
+    let clock = Arc::new(JumpingClock { clock: stage.runtime.clock.clone(), has_jumped: false.into() });
+    let store = FaultyStore::new(MemoryStore::with_clock(clock.clone()), Arc::new(SlowReadBacks));
+    let kafka = MemorySink::new();
+    let routing = Routing::new().sink("kafka", kafka.clone()).unwrap();
+    let routing = routing.sink("audit", MemorySink::answering(|_| Err(SinkError::rejected("422")))).unwrap();
+    let routing = routing.routes(vec![Route::new("all").to("kafka").to("audit")]).unwrap();
+    let builder = Outbox::builder(store).runtime(stage.runtime.clone()).routing(&routing);
+    let outbox = builder.poll_every(SECOND).retry(Retry::fixed(HOUR)).start().unwrap();
+
+    write(&outbox, placed("order-1")).await;
+    clock.has_jumped.store(true, Ordering::Relaxed);
+    stage.pass(2 * SECOND).await;
+    assert_eq!((kafka.published().len(), outbox.counts().failed), (1, 1));
+    stage.pass(4 * SECOND).await;
+
+    assert_eq!(kafka.published().len(), 1);
 }
