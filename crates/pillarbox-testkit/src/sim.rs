@@ -2,7 +2,7 @@
 //!
 //! A run has three parts. First everything goes wrong that can: calls fail before and after their effect or
 //! never answer, processes die at any of their awaits, the database's clock jumps, the database fails over and
-//! takes commits back, listeners and the sink misbehave. Then the faults end, and everything that was committed
+//! takes commits back, listeners and sinks misbehave. Then the faults end, and everything that was committed
 //! must end done or dead within a bounded time. At last an instance is closed in the middle of its work, and must
 //! leave nothing behind.
 //!
@@ -10,6 +10,7 @@
 //! [`Ledger`](crate::ledger::Ledger). The same seed gives the same run.
 
 mod application;
+mod brokers;
 mod cold_queue;
 pub mod coverage;
 mod failover;
@@ -23,10 +24,12 @@ mod line;
 mod model;
 mod operator;
 mod options;
+mod pauses;
 mod process;
 mod receivers;
 mod rng;
 mod shrink;
+mod sinks;
 mod standings;
 mod supervisor;
 mod tenancy;
@@ -47,7 +50,7 @@ pub use shrink::shrink;
 use crate::faulty::Then;
 use crate::ledger::Balance;
 
-/// In how many seeds of a thousand events go to handlers.
+/// In how many seeds of a thousand events go to handlers, unless they go to named sinks.
 const HANDLED: u64 = 200;
 /// How many violations of a run are shown: the others follow from them.
 const SHOWN: usize = 5;
@@ -105,6 +108,8 @@ pub struct Script {
     pub fault_at: Option<(u64, Then)>,
     /// Events go to handlers, whatever the seed decides.
     pub has_handlers: bool,
+    /// Events go by routes to named sinks, whatever the seed decides; not where they go to handlers.
+    pub has_routes: bool,
     /// What there may be of everything at most, where partitions are owned.
     pub limits: Limits,
 }
@@ -122,7 +127,8 @@ pub fn run(seed: u64, script: Script) -> Report {
     runtime.block_on(async {
         let rng = Rng::new(seed);
         let options = drawn(&rng, seed, script);
-        let world = World::new(options, script, [rng, Rng::beside(seed), Rng::failing_over(seed)]);
+        let (failovers, brokers) = (Rng::failing_over(seed), Rng::routing(seed).fork());
+        let world = World::new(options, script, [rng, Rng::beside(seed), failovers, brokers]);
         match script.mode {
             Mode::Claims => supervisor::supervise(&world).await,
             Mode::Ownership => fleet::supervise(&world).await,
@@ -135,13 +141,17 @@ pub fn run(seed: u64, script: Script) -> Report {
 
 /// What a seed decides, as far as the script allows it.
 fn drawn(rng: &Rng, seed: u64, script: Script) -> Options {
-    let has_handlers = script.has_handlers || Rng::handling(seed).chance(HANDLED);
+    let drawn = match script.mode {
+        Mode::Claims => Options::draw(rng),
+        Mode::Ownership => Options::draw_owned(rng, &Rng::beside(seed).fork()),
+    };
+    let drawn = drawn.with_latest(&Rng::routing(seed));
+    let has_routes = !script.has_handlers && (script.has_routes || drawn.has_routes);
+    let is_handled = script.has_handlers || Rng::handling(seed).chance(HANDLED);
+    let options = Options { has_routes, has_handlers: is_handled && !has_routes, ..drawn };
     let options = match script.mode {
-        Mode::Claims => Options { has_handlers, ..Options::draw(rng) },
-        Mode::Ownership => {
-            let drawn = Options::draw_owned(rng, &Rng::beside(seed).fork());
-            script.limits.apply(Options { has_handlers, ..drawn })
-        }
+        Mode::Claims => options,
+        Mode::Ownership => script.limits.apply(options),
     };
     if script.is_calm { options.calm() } else { options }
 }

@@ -51,6 +51,11 @@ mod mutants {
         caught_in(mutant, Script { mode, has_handlers: true, ..Script::default() })
     }
 
+    /// The first violation that the simulation of routes finds with `mutant` switched on.
+    fn caught_among_routes(mutant: Mutant, mode: Mode) -> String {
+        caught_in(mutant, Script { mode, has_routes: true, ..Script::default() })
+    }
+
     fn caught_in(mutant: Mutant, script: Script) -> String {
         switch_on(Some(mutant));
         let found = (0..SEEDS).find_map(|seed| {
@@ -75,6 +80,9 @@ mod mutants {
         for seed in 0..100 {
             for mode in [Mode::Claims, Mode::Ownership] {
                 let report = sim::run(seed, Script { mode, has_handlers: true, ..Script::default() });
+                assert!(report.violations.is_empty(), "{report}");
+
+                let report = sim::run(seed, Script { mode, has_routes: true, ..Script::default() });
                 assert!(report.violations.is_empty(), "{report}");
             }
         }
@@ -341,5 +349,45 @@ mod mutants {
         let violation = caught_among_handlers(Mutant::HandlersUnderOneLease, Mode::Ownership);
         let is_named = violation.contains("does not own") || violation.contains("cut off without a reason");
         assert!(is_named, "{violation}");
+    }
+    /// L3, T5
+    #[test]
+    fn sinks_that_are_forgotten_are_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            let violation = caught_among_routes(Mutant::SinksForgotten, mode);
+
+            let is_named = violation.contains("was recorded, but None")
+                || violation.contains("where it has succeeded")
+                || violation.contains("succeeded twice");
+            assert!(is_named, "{violation}");
+        }
+    }
+
+    /// L3, T5
+    #[test]
+    fn done_while_a_sink_is_down_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            let violation = caught_among_routes(Mutant::DoneWhileOneIsDown, mode);
+
+            assert!(violation.contains("recorded as done, and never succeeded"), "{violation}");
+        }
+    }
+
+    /// T5
+    #[test]
+    fn outage_that_spends_is_caught() {
+        for mode in [Mode::Claims, Mode::Ownership] {
+            let violation = caught_among_routes(Mutant::OutageSpends, mode);
+
+            assert!(violation.contains("spent attempt"), "{violation}");
+        }
+    }
+
+    /// M5
+    #[test]
+    fn pause_that_is_ignored_is_caught() {
+        let violation = caught_among_routes(Mutant::PauseIgnored, Mode::Ownership);
+
+        assert!(violation.contains("is paused"), "{violation}");
     }
 }

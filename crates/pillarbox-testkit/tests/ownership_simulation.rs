@@ -19,6 +19,7 @@ const FLEET: Script = Script {
     death_at: None,
     fault_at: None,
     has_handlers: false,
+    has_routes: false,
     limits: Limits::NONE,
 };
 
@@ -102,20 +103,28 @@ const KEPT: [(u64, &str, &str); 6] = [
     (16977, RETURN_ANEW, "gave back with floors from before a failover that a heartbeat had met"),
 ];
 /// What there was not yet when the first of them were found.
-const BEFORE_HINTS: &str = "late_effects=0,steps=0,hints=0,put_off=0,failovers=0,handlers=0";
-const HEARTBEAT_AHEAD: &str = "instances=0,changes=1,keys=0,fault_rate=6,late_effects=0,jumps=0,operator=0,hints=0,put_off=0,handlers=0";
-const RETURN_AHEAD: &str =
-    "instances=0,changes=2,writers=1,keys=2,fault_rate=148,late_effects=0,hints=0,handlers=0";
-const RETURN_ANEW: &str =
-    "changes=1,keys=2,fault_rate=76,freezes=0,late_effects=0,operator=0,put_off=0,handlers=0";
+const BEFORE_HINTS: &str =
+    "late_effects=0,steps=0,hints=0,put_off=0,failovers=0,handlers=0,routes=0,crowds=0";
+const HEARTBEAT_AHEAD: &str = "instances=0,changes=1,keys=0,fault_rate=6,late_effects=0,jumps=0,operator=0,hints=0,put_off=0,handlers=0,routes=0,crowds=0";
+const RETURN_AHEAD: &str = "instances=0,changes=2,writers=1,keys=2,fault_rate=148,late_effects=0,hints=0,handlers=0,routes=0,crowds=0";
+const RETURN_ANEW: &str = "changes=1,keys=2,fault_rate=76,freezes=0,late_effects=0,operator=0,put_off=0,handlers=0,routes=0,crowds=0";
 
 /// The same with handlers in all seeds.
 const KEPT_WITH_HANDLERS: [(u64, &str, &str); 3] = [
     (625, REGAINED, "ran handlers again of what still ran from before its partition was lost and regained"),
-    (1581, "", "ran handlers again whose success was being recorded when the partition was regained"),
-    (1731, "", "ran handlers again whose success was being recorded when the partition was regained"),
+    (
+        1581,
+        BEFORE_CROWDS,
+        "ran handlers again whose success was being recorded when the partition was regained",
+    ),
+    (
+        1731,
+        BEFORE_CROWDS,
+        "ran handlers again whose success was being recorded when the partition was regained",
+    ),
 ];
-const REGAINED: &str = "instances=2,changes=1,transactions=1,late_effects=0,hints=0,failovers=0";
+const REGAINED: &str = "instances=2,changes=1,transactions=1,late_effects=0,hints=0,failovers=0,crowds=0";
+const BEFORE_CROWDS: &str = "crowds=0";
 
 /// D8, L4, O1, O5
 #[test]
@@ -133,6 +142,15 @@ fn seeds_that_found_bugs_stay_well() {
 fn promises_of_handlers_hold_among_owners() {
     for seed in 0..100 {
         run(seed, Script { has_handlers: true, ..FLEET });
+    }
+}
+
+/// L3, T5, O1: no sink that has an event gets it again because another is down or rejects it; an event is done when each of
+/// its sinks has it, an outage spends nothing, and later events of a key wait while a sink is owed one.
+#[test]
+fn promises_of_routes_hold_among_owners() {
+    for seed in 0..100 {
+        run(seed, Script { has_routes: true, ..FLEET });
     }
 }
 

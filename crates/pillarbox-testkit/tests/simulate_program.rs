@@ -28,6 +28,7 @@ fn wrong_usage_is_answered_with_what_is_right() {
     refuses(&["--mode", "owners"], "use `claims` or `ownership`");
     refuses(&["--limits", "key=1"], "there is no limit `key`; there are: instances, ");
     refuses(&["--mode", "claims", "--limits", "keys=1"], "`--limits` needs `--mode ownership`");
+    refuses(&["--handlers", "--routes"], "`--handlers` and `--routes` exclude each other");
 }
 
 #[cfg(not(pillarbox_mutant))]
@@ -58,6 +59,7 @@ fn help_names_every_option() {
         "--mode",
         "--limits",
         "--handlers",
+        "--routes",
         "--mutant",
         "--keep-going",
         "--coverage",

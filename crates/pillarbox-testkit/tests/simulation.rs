@@ -20,6 +20,7 @@ const TRACED: Script = Script {
     death_at: None,
     fault_at: None,
     has_handlers: false,
+    has_routes: false,
     limits: Limits::NONE,
 };
 
@@ -159,6 +160,34 @@ fn promises_of_handlers_hold() {
         add_up(&mut coverage, report.coverage);
     }
     assert_happened(&coverage, &HANDLERS_MUST_MEET);
+}
+
+/// What named sinks must have met in so many seeds.
+const SINKS_MUST_MEET: [&str; 10] = [
+    "all brokers down",
+    "breakers half open",
+    "breakers open",
+    "events held back by a breaker",
+    "events recalled",
+    "events waiting for a paused route",
+    "progress of sinks passed on to another process",
+    "progress of sinks recorded",
+    "sinks down while another had the event",
+    "sinks that acknowledged twice",
+];
+
+/// L3, T5: no sink that has an event gets it again because another is down or rejects it; an event is done when each of its
+/// sinks has it, and an outage spends nothing.
+#[test]
+fn promises_of_routes_hold() {
+    let mut coverage = Coverage::new();
+    for seed in 0..1_000 {
+        let report = sim::run(seed, Script { has_routes: true, ..Script::default() });
+        let command = "cargo run --release -p pillarbox-testkit --bin simulate -- --mode claims --routes";
+        assert!(report.violations.is_empty(), "{report}repeat it with\n  {command} --seed {seed}");
+        add_up(&mut coverage, report.coverage);
+    }
+    assert_happened(&coverage, &SINKS_MUST_MEET);
 }
 
 /// Runs `script` for 1, 2, 3 and so on until what it plans does not come about any more, so that it has come

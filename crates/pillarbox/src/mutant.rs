@@ -94,6 +94,14 @@ pub enum Mutant {
     ReplayOfAll,
     /// Only the first handler of an event looks at its lease.
     HandlersUnderOneLease,
+    /// Which sinks have an event is not recorded when another of its sinks is down.
+    SinksForgotten,
+    /// An event is done though it waits for a sink that is down.
+    DoneWhileOneIsDown,
+    /// A sink that is down spends an attempt of the event.
+    OutageSpends,
+    /// Events of a paused route are sent.
+    PauseIgnored,
 }
 
 #[cfg(pillarbox_mutant)]
@@ -132,6 +140,10 @@ impl Mutant {
         Self::ReplayOfAll,
         Self::HandlersUnderOneLease,
     ];
+
+    /// Those that only show where events go by routes to named sinks.
+    pub const OF_ROUTES: [Self; 4] =
+        [Self::SinksForgotten, Self::DoneWhileOneIsDown, Self::OutageSpends, Self::PauseIgnored];
 
     /// Those that only show where rows are claimed.
     pub const OF_CLAIMS: [Self; 8] = [

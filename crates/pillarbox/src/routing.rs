@@ -5,12 +5,15 @@ mod route;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 pub use pattern::Pattern;
 pub use route::Route;
 
+use crate::config::HOLD_FOR;
 use crate::destination::{Destination, Destinations, Health, Leg, SinkSet};
 use crate::handler::check_id;
+use crate::mutant::mutant;
 use crate::registry::{Receiver, Registry, Target};
 use crate::spelling::nearest;
 use crate::{Event, Sink};
@@ -49,6 +52,8 @@ struct Shared {
     sinks: RwLock<BTreeMap<String, Arc<Destination>>>,
     table: RwLock<Arc<Vec<Row>>>,
     paused: RwLock<BTreeSet<String>>,
+    /// How long events of these wait before they are looked at again, if that was set.
+    look_again_after: RwLock<Option<Duration>>,
 }
 
 /// A route, and where it leads.
@@ -225,7 +230,18 @@ impl Routing {
         Ok(Row { route, to: Arc::new(SinkSet { legs, is_tracked: true }) })
     }
 
-    /// Sets which routes are paused: their events wait, visibly, and are looked at again every minute, or at once by
+    /// Sets how long an event of a paused route waits before it is looked at again; a minute unless it is set.
+    ///
+    /// Each look writes the row. Whoever [recalls](crate::store::PausedRoute::recall) what waits when a pause ends, as the
+    /// relay does, needs looks as a safety net only, and sets much more: else a long backlog that is paused keeps the
+    /// database busier than delivering it would.
+    pub fn look_again_after(self, time: Duration) -> Self {
+        *self.0.look_again_after.write().unwrap_or_else(PoisonError::into_inner) = Some(time);
+        self
+    }
+
+    /// Sets which routes are paused: their events wait, visibly, and are looked at again
+    /// [every minute](Self::look_again_after), or at once by
     /// [`PausedRoute::recall`](crate::store::PausedRoute::recall). A name that no route has is kept for one that comes.
     pub fn set_paused(&self, routes: impl IntoIterator<Item = String>) {
         let paused: BTreeSet<String> = routes.into_iter().collect();
@@ -278,6 +294,10 @@ impl Routing {
         self.0.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn paused_for(&self) -> Duration {
+        self.0.look_again_after.read().unwrap_or_else(PoisonError::into_inner).unwrap_or(HOLD_FOR)
+    }
+
     fn is_paused(&self, route: &str) -> bool {
         self.0.paused.read().unwrap_or_else(PoisonError::into_inner).contains(route)
     }
@@ -291,8 +311,8 @@ impl Registry for Routing {
     fn route(&self, event: &Event) -> Option<Target> {
         let table = self.table();
         let row = table.iter().find(|row| row.route.takes(event))?;
-        Some(Target(match self.is_paused(&row.route.name) {
-            true => Receiver::Paused(row.route.name.clone()),
+        Some(Target(match self.is_paused(&row.route.name) && !mutant!(PauseIgnored) {
+            true => Receiver::Paused(row.route.name.clone(), self.paused_for()),
             false => Receiver::Sinks(row.to.clone()),
         }))
     }

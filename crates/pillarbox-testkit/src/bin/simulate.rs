@@ -14,16 +14,17 @@ use pillarbox_testkit::sim::{self, Report, Script};
 const USAGE: &str = "\
 Runs the real engine in simulated time, with faults, from seeds.
 
-Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--handlers] [--mutant NAME] [--keep-going]
-                [--coverage]
-       simulate --seed N [--mode MODE] [--limits LIMITS] [--handlers] [--mutant NAME]
+Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--handlers | --routes] [--mutant NAME]
+                [--keep-going] [--coverage]
+       simulate --seed N [--mode MODE] [--limits LIMITS] [--handlers | --routes] [--mutant NAME]
 
   --seeds N        how many seeds to run; default 1000
   --from N         the first of them; default 0
   --seed N         runs this one and prints all that happens in it
   --mode MODE      ownership (default): several instances own partitions; claims: one after the other claims rows
   --limits LIMITS  the most that a run may have, as in `keys=1,freezes=0`; only where partitions are owned
-  --handlers       events go to handlers in every seed; without it in one of five
+  --handlers       events go to handlers in every seed; without it in one of six
+  --routes         events go by routes to named sinks in every seed; without it in one of eight
   --mutant NAME    switches a deliberate bug on, in a build with `--cfg pillarbox_mutant`; `list` names them
   --keep-going     runs all seeds, though one has failed
   --coverage       prints how often everything happened that a simulation is made for
@@ -51,6 +52,7 @@ struct Arguments {
     mode: Mode,
     limits: Limits,
     has_handlers: bool,
+    has_routes: bool,
     mutant: Option<String>,
     keeps_going: bool,
     shows_coverage: bool,
@@ -88,6 +90,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
         mode: Mode::Ownership,
         limits: Limits::NONE,
         has_handlers: false,
+        has_routes: false,
         mutant: None,
         keeps_going: false,
         shows_coverage: false,
@@ -99,6 +102,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--keep-going" => arguments.keeps_going = true,
             "--coverage" => arguments.shows_coverage = true,
             "--handlers" => arguments.has_handlers = true,
+            "--routes" => arguments.has_routes = true,
             "--seeds" => arguments.seeds = number(&word, &value()?)?,
             "--from" => arguments.first = number(&word, &value()?)?,
             "--seed" => arguments.replay = Some(number(&word, &value()?)?),
@@ -114,6 +118,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             other => return Err(format!("there is no option `{other}`")),
         }
     }
+    if arguments.has_handlers && arguments.has_routes {
+        return Err("`--handlers` and `--routes` exclude each other".to_owned());
+    }
     if arguments.mode != Mode::Ownership && arguments.limits != Limits::NONE {
         return Err("`--limits` needs `--mode ownership`".to_owned());
     }
@@ -122,8 +129,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
 
 impl Arguments {
     fn script(&self) -> Script {
-        let Self { mode, limits, has_handlers, .. } = *self;
-        Script { mode, limits, has_handlers, ..Script::default() }
+        let Self { mode, limits, has_handlers, has_routes, .. } = *self;
+        Script { mode, limits, has_handlers, has_routes, ..Script::default() }
     }
 
     /// The command that repeats a seed within these limits.
@@ -131,8 +138,12 @@ impl Arguments {
         let mode = self.mode;
         let limits = if limits == Limits::NONE { String::new() } else { format!(" --limits {limits}") };
         let mutant = self.mutant.as_ref().map(|name| format!(" --mutant {name}")).unwrap_or_default();
-        let handlers = if self.has_handlers { " --handlers" } else { "" };
-        format!("{}{seed} --mode {mode}{limits}{handlers}{mutant}", switch::COMMAND)
+        let receivers = match (self.has_handlers, self.has_routes) {
+            (true, _) => " --handlers",
+            (_, true) => " --routes",
+            _ => "",
+        };
+        format!("{}{seed} --mode {mode}{limits}{receivers}{mutant}", switch::COMMAND)
     }
 }
 
@@ -255,7 +266,8 @@ mod switch {
     pub(super) const COMMAND: &str = "RUSTFLAGS='--cfg pillarbox_mutant' cargo run --release --target-dir target/mutants -p pillarbox-testkit --bin simulate -- --seed ";
 
     pub(super) fn on(name: Option<&str>) -> Result<(), String> {
-        let all = || Mutant::OF_OWNERSHIP.into_iter().chain(Mutant::OF_CLAIMS).chain(Mutant::OF_HANDLERS);
+        let of_receivers = || Mutant::OF_HANDLERS.into_iter().chain(Mutant::OF_ROUTES);
+        let all = || Mutant::OF_OWNERSHIP.into_iter().chain(Mutant::OF_CLAIMS).chain(of_receivers());
         let Some(name) = name else { return Ok(()) };
         let mutant = all().find(|mutant| format!("{mutant:?}") == name);
         switch_on(Some(mutant.ok_or_else(|| {

@@ -30,6 +30,12 @@ pub(super) enum Kind {
     Placed,
     /// For several handlers, without one.
     Paid,
+    /// For three sinks.
+    Shipped,
+    /// For two sinks.
+    Refunded,
+    /// For one sink that others have too.
+    Invoiced,
     /// Nobody listens.
     Stray,
     /// Its delivery kills the process.
@@ -38,7 +44,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Every kind with its name, which is the event type and the beginning of the event id.
-    pub(super) const ALL: [(Self, &'static str); 13] = [
+    pub(super) const ALL: [(Self, &'static str); 16] = [
         (Self::Fine, "fine"),
         (Self::Slow, "slow"),
         (Self::Flaky, "flaky"),
@@ -50,6 +56,9 @@ impl Kind {
         (Self::Published, "published"),
         (Self::Placed, "placed"),
         (Self::Paid, "paid"),
+        (Self::Shipped, "shipped"),
+        (Self::Refunded, "refunded"),
+        (Self::Invoiced, "invoiced"),
         (Self::Stray, "stray"),
         (Self::Poison, "poison"),
     ];
@@ -59,7 +68,7 @@ impl Kind {
         Self::ALL.iter().find(|(_, known)| *known == name).map_or(Self::Stray, |&(kind, _)| kind)
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         Self::ALL.iter().find(|&&(kind, _)| kind == self).map_or("stray", |&(_, name)| name)
     }
 
@@ -86,6 +95,16 @@ impl Kind {
             Self::Poison => Self::Poison,
             Self::Flaky | Self::Published => Self::Paid,
             _ => Self::Placed,
+        }
+    }
+
+    /// What it is where events go to named sinks.
+    fn routed(self) -> Self {
+        match self {
+            Self::Poison => Self::Poison,
+            Self::Fine | Self::Slow => Self::Shipped,
+            Self::Flaky | Self::Published => Self::Refunded,
+            _ => Self::Invoiced,
         }
     }
 }
@@ -272,7 +291,11 @@ impl Writer {
     fn event(&self) -> Event {
         let world = &self.process.world;
         let kind = Kind::draw(&self.rng, world.may_poison());
-        let kind = if world.options.has_handlers { kind.handled() } else { kind };
+        let kind = match (world.options.has_handlers, world.options.has_routes) {
+            (true, _) => kind.handled(),
+            (_, true) => kind.routed(),
+            _ => kind,
+        };
         if kind == Kind::Poison {
             world.poisoned();
         }

@@ -8,6 +8,7 @@ use pillarbox::store::{Administration, Floor, Ownership};
 use pillarbox::{Clock, PARTITIONS};
 use tokio::task::JoinHandle;
 
+use super::brokers::trouble;
 use super::failover::failovers;
 use super::instance::Instance;
 use super::judge::at_once;
@@ -46,6 +47,7 @@ pub(super) async fn supervise(world: &Arc<World>) {
         world.clock.catch_up();
     }
     world.note(format_args!("the faults end"));
+    world.resume_all();
     fleet.end_the_silent().await;
     fleet.drain().await;
     if !world.has_failed() {
@@ -74,6 +76,7 @@ impl Fleet {
             tokio::spawn(steps(world.clone())),
             tokio::spawn(failovers(world.clone())),
         ];
+        let trouble = trouble(&world);
         for _ in 0..world.rng.between(1, self.owned.instances.max(1)) {
             self.start_and_write();
         }
@@ -85,7 +88,7 @@ impl Fleet {
             self.change().await;
         }
         tokio::time::sleep(world.rng.millis(1, 3_000)).await;
-        weather.iter().for_each(JoinHandle::abort);
+        weather.iter().chain(&trouble).for_each(JoinHandle::abort);
     }
 
     /// One instance comes, goes, dies, freezes or is started again.

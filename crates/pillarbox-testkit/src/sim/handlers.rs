@@ -123,8 +123,8 @@ impl Manner {
     }
 }
 
-/// A number that an event and a handler always have.
-fn drawn(id: &str, handler: &str) -> u64 {
+/// A number that an event and a handler, or a sink, always have.
+pub(super) fn drawn(id: &str, handler: &str) -> u64 {
     let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     Rng::new(id.bytes().chain(handler.bytes()).fold(0xcbf2_9ce4_8422_2325, hash)).next()
 }
@@ -229,7 +229,7 @@ impl Crew {
         let what = if is_fallback { "falls back for" } else { "runs" };
         world.note(format_args!("{process} {what} {handler} of {id} attempt {attempt}"));
         self.0.check_row(id).await;
-        let number = world.delivery_begins(process, id);
+        let number = world.delivery_begins(process, id, None);
         let runs = world.turn_begins(process, id, handler, is_fallback);
         let most = most_attempts(handler, &world.options);
         if attempt > most {

@@ -13,11 +13,18 @@ use super::cold_queue::ColdQueue;
 use super::handlers::Crew;
 use super::line::SimLine;
 use super::options::{Order, Settings};
+use super::pauses::Relay;
 use super::process::{Mortals, Process};
 use super::receivers::Receivers;
 use super::rng::Rng;
+use super::sinks::routing;
 use super::world::World;
 use crate::faulty::FaultyStore;
+
+/// How long a sink that is down is left alone at first.
+const FIRST_SINK_PAUSE: Duration = Duration::from_millis(200);
+/// More bytes than any run has.
+const RUN_BYTES: usize = 1 << 20;
 
 /// A running instance of the application.
 pub(super) struct Instance {
@@ -35,6 +42,7 @@ impl Instance {
             Some(_) => Settings::draw_owned(&rng, name),
             None => Settings::draw(&rng, name),
         };
+        let settings = settings.with_latest(&world.brokers.rng, &world.options);
         world.note(format_args!("process {number} starts, dies at poll {dies_at}: {settings:?}"));
         let process = Process::new(world, number, dies_at);
         let caller = Arc::downgrade(&process);
@@ -139,6 +147,7 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
         .poll_every(settings.poll_every)
         .drain_timeout(settings.drain_timeout)
         .max_starts(options.max_starts)
+        .sink_pauses(FIRST_SINK_PAUSE, settings.longest_sink_pause)
         .retry(Retry::exponential().initial(settings.first_retry).max_attempts(options.max_attempts));
     if let Some((owned, beats)) = options.owned.zip(settings.beats.as_ref()) {
         builder = builder
@@ -160,6 +169,16 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
     }
     if settings.poller_only {
         builder = builder.poller_only();
+    }
+    if let Some(run_events) = settings.run_events {
+        builder = builder.run_limits(run_events, RUN_BYTES);
+    }
+    if options.has_routes {
+        let routing = routing(&receivers);
+        let relay = Relay::new(process, &routing);
+        let outbox = started(builder.routing(&routing));
+        drop(process.run(relay.follow(outbox.clone())));
+        return outbox;
     }
     if options.has_handlers {
         let crew = Crew(receivers);

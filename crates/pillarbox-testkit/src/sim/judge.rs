@@ -24,9 +24,9 @@ impl World {
         self.options.owned.map_or(Order::None, |owned| owned.order)
     }
 
-    /// A delivery begins: only its partition's owner may, and it overtakes nobody. Returns its number, in a run with
-    /// owners.
-    pub(super) fn delivery_begins(&self, process: u32, id: &str) -> Option<u64> {
+    /// A delivery begins, to one of several sinks if it is named: only its partition's owner may, and it overtakes nobody.
+    /// Returns its number, in a run with owners.
+    pub(super) fn delivery_begins(&self, process: u32, id: &str, sink: Option<&'static str>) -> Option<u64> {
         self.options.owned?;
         let number = self.next_delivery();
         let partition = self.model().partition_of(id)?;
@@ -42,7 +42,7 @@ impl World {
         // What a former owner begins was read under an epoch that is over.
         let is_owner = is_owner && self.failovers.has_heard(process);
         let epoch = if is_owner { self.tenancy().epoch_of(partition) } else { Epoch(-1) };
-        let begun = Running { process, id: id.to_owned(), key, partition, epoch };
+        let begun = Running { process, id: id.to_owned(), sink, key, partition, epoch };
         let beside = self.tenancy().begun(number, begun);
         if let Some(beside) = beside.filter(|_| self.order() != Order::None && self.is_order_promised()) {
             self.violation(format!("{id} is delivered beside {} of its key", beside.id));
@@ -56,9 +56,9 @@ impl World {
         !self.clock.has_jumped() && self.failovers.are_over(self.clock.now())
     }
 
-    /// Those that are ahead of an event when one of its handlers begins, be it not the first.
+    /// Those that are ahead of an event when one of its handlers or sinks begins, be it not the first.
     fn ahead_of(&self, id: &str) -> Vec<String> {
-        if self.options.has_handlers { self.ledger.ahead_of(id) } else { Vec::new() }
+        if self.options.are_receivers_tracked() { self.ledger.ahead_of(id) } else { Vec::new() }
     }
 
     fn check_order(&self, id: &str, key: Option<&str>) {

@@ -11,7 +11,7 @@ pub struct Limits {
     most: [u64; COUNT],
 }
 
-const COUNT: usize = 18;
+const COUNT: usize = 21;
 
 /// What a run can have less of, or none; of those at the front most is gained by less.
 const NAMES: [&str; COUNT] = [
@@ -33,6 +33,9 @@ const NAMES: [&str; COUNT] = [
     "put_off",
     "failovers",
     "handlers",
+    "routes",
+    "pauses",
+    "crowds",
 ];
 
 impl Limits {
@@ -69,6 +72,9 @@ impl Limits {
             Amount::Count(&mut owned.put_off),
             Amount::Flag(&mut owned.has_failovers),
             Amount::Flag(&mut options.has_handlers),
+            Amount::Flag(&mut options.has_routes),
+            Amount::Flag(&mut options.has_pauses),
+            Amount::Flag(&mut owned.has_crowds),
         ]
     }
 

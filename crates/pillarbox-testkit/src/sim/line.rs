@@ -195,6 +195,7 @@ impl SimLine {
         let Settlement { lease, outcome, .. } = settlement;
         world.note(format_args!("{} settles {id} {outcome:?}", self.process));
         world.note_standings(self.process, settlement);
+        world.check_pause(&id, outcome);
         if let Some((partition, _)) = lease.token.partition() {
             world.tenancy().settled(self.process, partition, &id, outcome.is_done());
         }
@@ -207,7 +208,7 @@ impl SimLine {
                 if let Some(key) = parked {
                     world.parked().entry(key).or_insert_with(|| id.clone());
                 }
-                let fault = if world.options.has_handlers {
+                let fault = if world.options.are_receivers_tracked() {
                     world.fault_in_death_of_handled(&id, *lease, outcome)
                 } else {
                     let is_by_starts = !spent && Kind::of(&id) != Kind::Stray;

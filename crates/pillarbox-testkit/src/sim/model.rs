@@ -33,6 +33,8 @@ struct Row {
     partition: u8,
     /// What is stored of its handlers.
     handlers: Option<String>,
+    /// Why it was set aside last.
+    reason: Option<String>,
 }
 
 #[derive(Clone)]
@@ -65,8 +67,9 @@ impl Model {
         });
         let starts = u32::from(lease.is_some());
         let partition = event.partition();
-        let (attempts, is_settled, handlers) = (0, false, None);
-        let row = Row { lease, due, available: due, attempts, starts, is_settled, partition, handlers };
+        let (attempts, is_settled, handlers, reason) = (0, false, None, None);
+        let row =
+            Row { lease, due, available: due, attempts, starts, is_settled, partition, handlers, reason };
         self.partitions.insert(event.id().to_owned(), partition);
         self.rows.insert(event.id().to_owned(), row);
     }
@@ -199,11 +202,25 @@ impl Model {
         count
     }
 
+    /// Lets what was set aside with this reason be taken when it is due, and returns how much.
+    pub(super) fn recalled(&mut self, reason: &str, now: Timestamp) -> u64 {
+        let mut count = 0;
+        for row in self.rows.values_mut() {
+            let waits = !row.is_settled && row.lease.is_none() && row.available > now;
+            if waits && row.reason.as_deref() == Some(reason) {
+                row.available = row.due;
+                row.reason = None;
+                count += 1;
+            }
+        }
+        count
+    }
+
     pub(super) fn replayed(&mut self, event_id: &str, now: Timestamp) {
         if let Some(row) = self.rows.get_mut(event_id) {
             (row.due, row.available) = (now, now);
             (row.attempts, row.starts) = (0, 0);
-            (row.lease, row.is_settled) = (None, false);
+            (row.lease, row.is_settled, row.reason) = (None, false, None);
         }
     }
 
@@ -283,8 +300,12 @@ impl Row {
             Outcome::Retry { after, .. } => {
                 self.due = now.saturating_add(*after);
                 self.available = self.due;
+                self.reason = None;
             }
-            Outcome::Aside { until, .. } => self.available = now.saturating_add(until.unwrap_or_default()),
+            Outcome::Aside { until, reason } => {
+                self.available = now.saturating_add(until.unwrap_or_default());
+                self.reason = Some(reason.clone());
+            }
             Outcome::Released if lease.token.partition().is_some() => {}
             Outcome::Released => self.available = self.due,
         }

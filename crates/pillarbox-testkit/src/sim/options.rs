@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use super::rng::Rng;
 
+/// In how many seeds of a thousand events go by routes to named sinks.
+const ROUTED: u64 = 120;
+/// In how many seeds of a thousand memory has room for a few events of a key only.
+const CROWDED: u64 = 150;
+
 /// The kind of run that a seed makes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
@@ -24,6 +29,10 @@ pub(super) struct Options {
     pub(super) max_starts: u32,
     /// Whether events go to handlers, in place of listeners and a sink.
     pub(super) has_handlers: bool,
+    /// Whether events go by routes to named sinks, in place of listeners and one sink.
+    pub(super) has_routes: bool,
+    /// Whether an administrator pauses routes, if there are any.
+    pub(super) has_pauses: bool,
     /// Present where partitions are owned.
     pub(super) owned: Option<Owned>,
 }
@@ -53,6 +62,8 @@ pub(super) struct Owned {
     pub(super) has_failovers: bool,
     /// Of a thousand polls so many are put off, so that the tasks of a process run in any order.
     pub(super) put_off: u64,
+    /// Whether memory has room for a few events of a key only, so that others wait behind a hot one.
+    pub(super) has_crowds: bool,
 }
 
 /// What is promised about the events of a key.
@@ -90,6 +101,8 @@ impl Options {
             max_attempts: 5,
             max_starts: rng.between(4, 5) as u32,
             has_handlers: false,
+            has_routes: false,
+            has_pauses: false,
             owned: None,
         }
     }
@@ -118,8 +131,21 @@ impl Options {
             has_hints: beside.chance(500),
             put_off: beside.pick(&[0, 0, 50, 300]),
             has_failovers: drawn.has_faults && beside.chance(200),
+            has_crowds: false,
         };
         Self { owned: Some(owned), has_silence: drawn.has_faults && rng.chance(200), ..drawn }
+    }
+
+    /// The same run with what was thought of last, drawn from a stream of its own: named sinks, and hot keys.
+    pub(super) fn with_latest(self, rng: &Rng) -> Self {
+        let (has_routes, has_pauses, has_crowds) = (rng.chance(ROUTED), rng.chance(500), rng.chance(CROWDED));
+        let owned = self.owned.map(|owned| Owned { has_crowds, ..owned });
+        Self { has_routes, has_pauses, owned, ..self }
+    }
+
+    /// Whether it is stored with an event who has it: there are several handlers, or sinks with names.
+    pub(super) fn are_receivers_tracked(&self) -> bool {
+        self.has_handlers || self.has_routes
     }
 
     /// The same run with nothing that goes wrong by chance.
@@ -156,6 +182,10 @@ pub(super) struct Settings {
     pub(super) first_retry: Duration,
     pub(super) poller_only: bool,
     pub(super) delete_done: bool,
+    /// The most events in a run, and of a key in memory, if not the default.
+    pub(super) run_events: Option<usize>,
+    /// How long a sink that is down is left alone at the longest.
+    pub(super) longest_sink_pause: Duration,
     /// Present where partitions are owned.
     pub(super) beats: Option<Beats>,
 }
@@ -193,7 +223,19 @@ impl Settings {
             ]),
             poller_only: rng.chance(150),
             delete_done: rng.chance(200),
+            run_events: None,
+            longest_sink_pause: Duration::from_secs(30),
             beats: None,
+        }
+    }
+
+    /// The same settings with what was thought of last.
+    pub(super) fn with_latest(self, rng: &Rng, options: &Options) -> Self {
+        let is_crowded = options.owned.is_some_and(|owned| owned.has_crowds);
+        Self {
+            run_events: is_crowded.then(|| rng.pick(&[1, 2, 4])),
+            longest_sink_pause: rng.pick(&[Duration::from_millis(500), Duration::from_secs(5)]),
+            ..self
         }
     }
 

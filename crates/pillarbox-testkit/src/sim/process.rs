@@ -140,10 +140,11 @@ impl Process {
 pub(super) struct Mortals(pub(super) Arc<Process>);
 
 impl Spawn for Mortals {
-    fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) {
+    fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) {
         if !self.0.is_alive() {
             return;
         }
+        self.0.world.cover("looks behind a hot key", u64::from(name == "behind"));
         let handle = tokio::spawn(Mortal { process: self.0.clone(), task, is_calling: false });
         let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.len() == tasks.capacity() {

@@ -29,7 +29,7 @@ impl Receivers {
         let (number, source) = (self.process.number, delivery.source());
         world.note(format_args!("{number} delivers {id} attempt {} {source:?}", delivery.attempt()));
         self.check_row(id).await;
-        let number = world.delivery_begins(number, id);
+        let number = world.delivery_begins(number, id, None);
         if delivery.attempt() > world.options.max_attempts {
             world.violation(format!("{id} was delivered in attempt {}", delivery.attempt()));
         }

@@ -27,6 +27,11 @@ impl Rng {
         Self::new(Self::failing_over(seed).next())
     }
 
+    /// A fifth stream from the same seed.
+    pub(super) fn routing(seed: u64) -> Self {
+        Self::new(Self::handling(seed).next())
+    }
+
     /// A stream of its own, so that what others draw does not disturb it.
     pub(super) fn fork(&self) -> Self {
         Self::new(self.next())

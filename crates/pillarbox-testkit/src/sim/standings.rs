@@ -1,11 +1,13 @@
-//! Where each handler stands with each event, kept beside the store by much simpler rules.
+//! Where each handler stands with each event, kept beside the store by much simpler rules; named sinks are tracked as
+//! handlers are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillarbox::store::{Outcome, Settlement, Token};
 
 use super::application::Kind;
-use super::handlers::{handlers_of, has_fallback};
+use super::handlers::has_fallback;
+use super::sinks::receivers_of;
 
 /// The handlers of all events.
 #[derive(Clone, Default)]
@@ -13,6 +15,8 @@ pub(super) struct Standings {
     events: BTreeMap<String, Tracked>,
     /// How often something was taken or recorded.
     steps: u64,
+    /// Since which step each process knows that a route is paused.
+    paused: BTreeMap<(u32, String), u64>,
 }
 
 /// The handlers of one event.
@@ -54,6 +58,9 @@ struct Flight {
     falls_back: bool,
     /// What it had to say of the handlers and could not record.
     refused: Option<String>,
+    /// Whether it has recorded that the event is dead. If the answer was lost it records that again, though an operator may
+    /// have replayed the event meanwhile.
+    has_died: bool,
 }
 
 /// A take of an event.
@@ -83,6 +90,8 @@ pub(super) struct Recording {
     pub(super) is_written_again: bool,
     /// Somebody has succeeded, and it does not say so.
     pub(super) gives_way: bool,
+    /// Its process has said before that the event is dead, and has not read it since.
+    pub(super) repeats_death: bool,
 }
 
 impl Standings {
@@ -95,6 +104,7 @@ impl Standings {
             // Nothing of a partition is read while it is in flight, and what is left from an earlier tenure does not run.
             *flight = Flight::default();
         }
+        flight.has_died = false;
         flight.takes.push(Taking { token, step, is_known: false });
     }
 
@@ -153,6 +163,35 @@ impl Standings {
     pub(super) fn spares(&mut self, id: &str, handler: &str) -> bool {
         let mut others = self.event(id).standings.iter().filter(|standing| standing.handler != handler);
         others.any(|standing| standing.recorded.is_some())
+    }
+
+    /// Whether another receiver of the event is recorded as done, which has not succeeded in this process.
+    pub(super) fn is_passed_on(&mut self, process: u32, id: &str, sink: &str) -> bool {
+        let mut others = self.event(id).standings.iter().filter(|standing| standing.handler != sink);
+        others.any(|standing| standing.recorded.is_some() && !standing.succeeded_in.contains(&process))
+    }
+
+    /// Whether another receiver of the event has succeeded.
+    pub(super) fn has_another(&mut self, id: &str, sink: &str) -> bool {
+        let mut others = self.event(id).standings.iter().filter(|standing| standing.handler != sink);
+        others.any(|standing| standing.has_succeeded)
+    }
+
+    /// A process has seen that a route is paused.
+    pub(super) fn paused(&mut self, process: u32, route: &str) {
+        self.paused.insert((process, route.to_owned()), self.steps);
+    }
+
+    /// A process has seen that a route is resumed.
+    pub(super) fn resumed(&mut self, process: u32, route: &str) {
+        self.paused.remove(&(process, route.to_owned()));
+    }
+
+    /// Whether a process knew that a route is paused when it read an event.
+    pub(super) fn is_held(&mut self, process: u32, id: &str, route: &str) -> bool {
+        let Some(paused) = self.paused.get(&(process, route.to_owned())).copied() else { return false };
+        let flight = self.event(id).flights.get(&process).and_then(Flight::last_known);
+        flight.is_some_and(|taken| taken.step > paused)
     }
 
     /// A turn has succeeded; says whether one has before.
@@ -232,7 +271,7 @@ impl Standings {
                 Said::Owed | Said::Dead if standing.recorded.is_some() => {
                     return Err(format!("{id}: {handler} was recorded as done, and now {text:?}"));
                 }
-                Said::Dead if standing.died_in.is_empty() && !standing.is_recorded_dead && !is_given_up => {
+                Said::Dead if !standing.may_be_dead() && !is_given_up && !recording.repeats_death => {
                     return Err(format!("{id}: {handler} was recorded as dead, and was not given up"));
                 }
                 _ => {}
@@ -289,9 +328,16 @@ impl Standings {
     }
 }
 
+impl Standing {
+    /// Whether it was given up.
+    fn may_be_dead(&self) -> bool {
+        self.is_recorded_dead || !self.died_in.is_empty()
+    }
+}
+
 impl Tracked {
     fn new(id: &str) -> Self {
-        let handlers = handlers_of(Kind::of(id)).iter();
+        let handlers = receivers_of(Kind::of(id)).iter();
         let standings = handlers.map(|handler| Standing { handler, ..Standing::default() }).collect();
         Self { standings, flights: BTreeMap::new() }
     }
@@ -313,7 +359,9 @@ impl Tracked {
         flight.end(token);
         (flight.has_success, flight.falls_back) = (false, false);
         flight.refused = None;
-        Recording { is_written_again, gives_way, ..Recording::default() }
+        let is_dead = matches!(outcome, Outcome::Dead { .. } | Outcome::Parked { .. });
+        let repeats_death = std::mem::replace(&mut flight.has_died, is_dead) && is_dead;
+        Recording { is_written_again, gives_way, repeats_death, ..Recording::default() }
     }
 }
 

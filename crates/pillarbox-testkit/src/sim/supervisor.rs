@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use pillarbox::Clock;
 use pillarbox::store::{Administration, Page, Selection};
+use tokio::task::JoinHandle;
 
+use super::brokers::trouble;
 use super::instance::Instance;
 use super::world::World;
 use crate::ledger::{Cause, Ending};
@@ -22,6 +24,7 @@ pub(super) async fn supervise(world: &Arc<World>) {
     world.is_quiet.store(true, Ordering::Relaxed);
     world.clock.catch_up();
     world.note(format_args!("the faults end"));
+    world.resume_all();
     supervisor.drain().await;
     supervisor.close_in_the_middle().await;
     supervisor.drain().await;
@@ -39,6 +42,7 @@ impl Supervisor {
     async fn let_things_go_wrong(&mut self) {
         let world = self.world.clone();
         let weather = tokio::spawn(weather(world.clone()));
+        let trouble = trouble(&world);
         for incarnation in 0..world.options.incarnations {
             let dies_at = match world.script.death_at {
                 Some(poll) if incarnation == 0 => poll,
@@ -66,6 +70,7 @@ impl Supervisor {
             self.stop(previous).await;
         }
         weather.abort();
+        trouble.iter().for_each(JoinHandle::abort);
     }
 
     /// From the first poll on, and as likely early as late.

@@ -38,6 +38,8 @@ struct Holder {
 pub(super) struct Running {
     pub(super) process: u32,
     pub(super) id: String,
+    /// One of several sinks that it goes to.
+    pub(super) sink: Option<&'static str>,
     pub(super) key: Option<String>,
     pub(super) partition: u8,
     /// The partition's epoch when it began.
@@ -208,11 +210,13 @@ impl Tenancy {
         Ok((risen, in_flight))
     }
 
-    /// Notes a delivery that begins, and returns another of its key that runs under the same epoch.
+    /// Notes a delivery that begins, and returns another of its key that runs under the same epoch; the same event to
+    /// another sink is none.
     pub(super) fn begun(&mut self, number: u64, begun: Running) -> Option<Running> {
         let is_same = |running: &&Running| {
             let is_of_key = running.key.is_some() && running.key == begun.key;
-            is_of_key && (running.partition, running.epoch) == (begun.partition, begun.epoch)
+            let is_other = running.id != begun.id || running.sink == begun.sink;
+            is_of_key && is_other && (running.partition, running.epoch) == (begun.partition, begun.epoch)
         };
         let beside = self.running.values().find(is_same).cloned();
         self.running.insert(number, begun);

@@ -1,9 +1,10 @@
-//! Holds the turns of handlers, and what is recorded of them, against their promises.
+//! Holds the turns of handlers and sinks, and what is recorded of them, against their promises.
 
 use pillarbox::store::{Lease, Outcome, Settlement, Token};
 
 use super::application::Kind;
 use super::options::Order;
+use super::sinks::route_of;
 use super::standings::Recording;
 use super::world::World;
 
@@ -17,7 +18,13 @@ impl World {
             self.violation(format!("{id}: {handler} runs in {process} without a lease"));
         }
         let spares = self.standings().spares(id, handler);
-        self.cover("handlers run while another was done", u64::from(spares));
+        let what = match self.options.has_handlers {
+            true => "handlers run while another was done",
+            false => "sinks tried while another was done",
+        };
+        self.cover(what, u64::from(spares));
+        let is_passed_on = self.options.has_routes && self.standings().is_passed_on(process, id, handler);
+        self.cover("progress of sinks passed on to another process", u64::from(is_passed_on));
         let begun = self.standings().begins(process, id, handler, is_fallback);
         begun.unwrap_or_else(|fault| {
             self.violation(fault);
@@ -29,7 +36,11 @@ impl World {
     pub(super) fn turn_succeeds(&self, process: u32, id: &str, handler: &str, is_fallback: bool) {
         self.cover("fallbacks that succeeded", u64::from(is_fallback));
         let is_second = self.standings().succeeds(process, id, handler);
-        self.cover("handlers that succeeded twice", u64::from(is_second));
+        let what = match self.options.has_handlers {
+            true => "handlers that succeeded twice",
+            false => "sinks that acknowledged twice",
+        };
+        self.cover(what, u64::from(is_second));
         if is_second && self.is_without_faults() {
             self.violation(format!("{id}: {handler} succeeded twice, and nothing went wrong"));
         }
@@ -48,6 +59,22 @@ impl World {
         if is_last {
             self.standings().fails_for_good(process, id, handler, is_fallback);
             self.turn_ends(process, id);
+        }
+    }
+
+    /// The broker of a sink is down for an event.
+    pub(super) fn note_absence(&self, id: &str, sink: &str) {
+        let has_another = self.standings().has_another(id, sink);
+        self.cover("sinks down while another had the event", u64::from(has_another));
+        self.cover("events sent while all brokers were down", u64::from(self.has_no_broker()));
+    }
+
+    /// An event goes to a sink: not if it was read after the process had seen that its route is paused.
+    pub(super) fn check_route(&self, process: u32, id: &str) {
+        // One that is claimed may go as it was routed before it was taken anew.
+        let (route, _) = route_of(Kind::of(id));
+        if self.options.owned.is_some() && self.standings().is_held(process, id, route) {
+            self.violation(format!("{id} is sent by {process} though {route} is paused"));
         }
     }
 
@@ -70,34 +97,34 @@ impl World {
 
     /// A process may deliver an event from now on.
     pub(super) fn note_taken(&self, process: u32, id: &str, token: Token) {
-        if self.options.has_handlers {
+        if self.options.are_receivers_tracked() {
             self.standings().taken(process, id, token);
         }
     }
 
     /// A process was told what it has taken.
     pub(super) fn note_answer(&self, process: u32) {
-        if self.options.has_handlers {
+        if self.options.are_receivers_tracked() {
             self.standings().answered(process);
         }
     }
 
     /// A settlement was refused.
     pub(super) fn note_refused(&self, process: u32, settlement: &Settlement) {
-        if self.options.has_handlers {
+        if self.options.are_receivers_tracked() {
             self.standings().refused(process, settlement);
         }
     }
 
     /// A settlement was recorded.
     pub(super) fn note_standings(&self, process: u32, settlement: &Settlement) {
-        if !self.options.has_handlers {
+        if !self.options.are_receivers_tracked() {
             return;
         }
         let Settlement { event_id: id, lease, outcome, handlers, .. } = settlement;
         let is_given_up = self.is_given_up(*lease, outcome);
         let recorded = self.standings().recorded(process, settlement, is_given_up);
-        let Recording { is_partial, is_written_again, gives_way } = match recorded {
+        let Recording { is_partial, is_written_again, gives_way, repeats_death } = match recorded {
             Ok(recording) => recording,
             Err(fault) => return self.violation(fault),
         };
@@ -108,7 +135,12 @@ impl World {
             // Somebody knew of each success, though the one who settles may not have seen any.
             self.ledger.succeeded(id);
         }
+        self.cover("replays undone by a repeated outcome", u64::from(repeats_death));
         let is_released = *outcome == Outcome::Released;
+        if self.options.has_routes {
+            self.cover("progress of sinks recorded", u64::from(is_partial));
+            return;
+        }
         self.cover("progress recorded", u64::from(is_partial));
         self.cover("progress recorded by a release", u64::from(is_partial && is_released));
         self.cover("progress recorded under a newer lease", u64::from(is_written_again));
@@ -138,7 +170,7 @@ impl World {
 
     /// A process has learnt that a lease of it is gone.
     pub(super) fn note_lost(&self, process: u32, lease: Lease) {
-        if !self.options.has_handlers {
+        if !self.options.are_receivers_tracked() {
             return;
         }
         let Some(id) = self.model().id_of(lease.seq) else { return };
@@ -148,7 +180,7 @@ impl World {
 
     /// An operator replays an event: only its dead handlers run.
     pub(super) fn note_replay(&self, id: &str) {
-        if !self.options.has_handlers {
+        if !self.options.are_receivers_tracked() {
             return;
         }
         let is_partial = self.standings().replayed(id);

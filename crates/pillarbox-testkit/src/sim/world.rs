@@ -9,6 +9,7 @@ use std::time::Duration;
 use pillarbox::{BoxFuture, Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
+use super::brokers::Brokers;
 use super::failover::Failovers;
 use super::hints::Hints;
 use super::model::Model;
@@ -96,6 +97,7 @@ pub(super) struct World {
     standings: Mutex<Standings>,
     pub(super) hints: Hints,
     pub(super) failovers: Failovers,
+    pub(super) brokers: Brokers,
     /// The dead event that each parked key is parked for.
     parked: Mutex<BTreeMap<String, String>>,
     /// Keys that were freed, and of which nothing has been delivered since.
@@ -133,7 +135,11 @@ struct Trace {
 }
 
 impl World {
-    pub(super) fn new(options: Options, script: Script, [rng, beside, failovers]: [Rng; 3]) -> Arc<Self> {
+    pub(super) fn new(
+        options: Options,
+        script: Script,
+        [rng, beside, failovers, brokers]: [Rng; 4],
+    ) -> Arc<Self> {
         let clock = Arc::new(SimClock::new());
         let trace = Trace { hash: 0xcbf2_9ce4_8422_2325, lines: script.keep_trace.then(Vec::new) };
         Arc::new(Self {
@@ -151,6 +157,7 @@ impl World {
             standings: Mutex::default(),
             hints: Hints::default(),
             failovers: Failovers::new(failovers),
+            brokers: Brokers::new(brokers),
             parked: Mutex::default(),
             resumed: Mutex::default(),
             discarded: Mutex::default(),

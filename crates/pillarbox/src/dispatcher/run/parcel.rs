@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::destination::SinkSet;
 use crate::dispatcher::{Dispatcher, Item, Stored, shown};
 use crate::handler::{Progress, Trouble};
+use crate::mutant::mutant;
 use crate::store::{Lease, Outcome, Settlement};
 
 /// One event of a run.
@@ -55,7 +56,7 @@ impl Parcel {
         let error = shown(error);
         self.trouble.error =
             if set.is_tracked { format!("sink `{}`: {error}", set.legs[leg].id) } else { error };
-        self.trouble.spent |= spent;
+        self.trouble.spent |= spent || mutant!(OutageSpends);
     }
 
     /// What went wrong with it, if anything did.
@@ -69,7 +70,7 @@ impl Parcel {
         if self.is_given_back && !self.trouble.spent {
             return self.progress.cut_off(set.ids());
         }
-        if self.progress.is_done() {
+        if self.progress.is_done() || mutant!(DoneWhileOneIsDown) && self.waits.is_some() {
             return (Outcome::Done, None);
         }
         let (outcome, text) = self.progress.conclude(set.ids(), due_for, self.trouble);
@@ -139,7 +140,8 @@ impl Dispatcher {
         let handlers_before = parcel.stored.as_mut().map(|stored| std::mem::take(&mut stored.handlers));
         let (event_id, lease) = (parcel.item.delivery.id().to_owned(), parcel.item.lease);
         let (outcome, text) = parcel.conclude(set, due_for);
-        let handlers = text.filter(|_| set.is_tracked);
+        let is_told = set.is_tracked && !(mutant!(SinksForgotten) && outcome.comes_again());
+        let handlers = text.filter(|_| is_told);
         self.settler.settle(Settlement { event_id, lease, outcome, handlers, handlers_before }).await;
     }
 }
