@@ -10,17 +10,16 @@ use crate::store::{Lease, Token};
 
 /// The events that are queued, running or being settled here, so that none of them is queued twice.
 pub(crate) struct InFlight {
-    entries: Mutex<HashMap<i64, Entry>>,
+    state: Mutex<State>,
     /// How many of them were taken more than once, so that nobody waits for the lock to learn that none was.
     anew: AtomicUsize,
-    /// What comes from the table while the hot path reads rows back.
-    meanwhile: Mutex<Meanwhile>,
     ttl: Option<Duration>,
 }
 
 #[derive(Default)]
-struct Meanwhile {
-    /// How many such reads are under way.
+struct State {
+    entries: HashMap<i64, Entry>,
+    /// How often the hot path is reading rows back, and what came from the table meanwhile.
     reads: usize,
     taken: HashSet<i64>,
 }
@@ -39,16 +38,18 @@ struct Entry {
 
 impl InFlight {
     pub(crate) fn new(ttl: Option<Duration>) -> Self {
-        Self { entries: Mutex::default(), anew: AtomicUsize::new(0), meanwhile: Mutex::default(), ttl }
+        Self { state: Mutex::default(), anew: AtomicUsize::new(0), ttl }
     }
 
     /// Enters an event that was just taken; false if it is here already.
     ///
     /// Then the running delivery goes on under the newer lease, for the older one can no longer settle.
     pub(crate) fn admit(&self, lease: Lease, stored: Option<&Stored>, now: Duration) -> bool {
-        let mut entries = self.lock();
-        self.meanwhile().note(lease.seq);
-        match entries.get_mut(&lease.seq) {
+        let mut state = self.lock();
+        if state.reads > 0 {
+            state.taken.insert(lease.seq);
+        }
+        match state.entries.get_mut(&lease.seq) {
             Some(entry) if self.remembers(entry, now) => {
                 self.take_anew(entry, lease, stored);
                 false
@@ -59,7 +60,7 @@ impl InFlight {
                 true
             }
             None => {
-                entries.insert(lease.seq, Entry::new(lease, now));
+                state.entries.insert(lease.seq, Entry::new(lease, now));
                 true
             }
         }
@@ -67,8 +68,8 @@ impl InFlight {
 
     /// Lets an event that is here go on under the lease that it was just taken with; false if it is not here.
     pub(crate) fn take_over(&self, lease: Lease, stored: Option<&Stored>, now: Duration) -> bool {
-        let mut entries = self.lock();
-        let entry = entries.get_mut(&lease.seq).filter(|entry| self.remembers(entry, now));
+        let mut state = self.lock();
+        let entry = state.entries.get_mut(&lease.seq).filter(|entry| self.remembers(entry, now));
         entry.map(|entry| self.take_anew(entry, lease, stored)).is_some()
     }
 
@@ -86,7 +87,7 @@ impl InFlight {
 
     /// Notes from now on what is taken from the table.
     pub(crate) fn reading_back(&self) -> ReadingBack<'_> {
-        self.meanwhile().reads += 1;
+        self.lock().reads += 1;
         ReadingBack(self)
     }
 
@@ -95,10 +96,10 @@ impl InFlight {
     ///
     /// Its lease is the first that the row ever had, so it never replaces another.
     pub(crate) fn admit_born(&self, lease: Lease, now: Duration) -> bool {
-        let mut entries = self.lock();
-        let is_free = !entries.contains_key(&lease.seq) && !self.meanwhile().taken.contains(&lease.seq);
+        let mut state = self.lock();
+        let is_free = !state.entries.contains_key(&lease.seq) && !state.taken.contains(&lease.seq);
         if is_free {
-            entries.insert(lease.seq, Entry::new(lease, now));
+            state.entries.insert(lease.seq, Entry::new(lease, now));
         }
         is_free
     }
@@ -109,7 +110,7 @@ impl InFlight {
             return lease;
         }
         // Attempts and starts are those of the delivery; only the token may have been replaced.
-        self.lock().get(&lease.seq).map_or(lease, |entry| Lease { token: entry.lease.token, ..lease })
+        self.lock().entries.get(&lease.seq).map_or(lease, |entry| Lease { token: entry.lease.token, ..lease })
     }
 
     /// The lease under which an event was taken anew since it was taken under `lease`, and what the table said of its
@@ -118,23 +119,23 @@ impl InFlight {
         if self.is_none_anew() {
             return None;
         }
-        let entries = self.lock();
-        let entry = entries.get(&lease.seq).filter(|entry| entry.lease.token != lease.token)?;
+        let state = self.lock();
+        let entry = state.entries.get(&lease.seq).filter(|entry| entry.lease.token != lease.token)?;
         Some((entry.lease, entry.stored.clone()))
     }
 
     /// The lease under which an event that is here was last taken.
     pub(crate) fn last_taken(&self, seq: i64) -> Option<Lease> {
-        self.lock().get(&seq).map(|entry| entry.lease)
+        self.lock().entries.get(&seq).map(|entry| entry.lease)
     }
 
     /// Forgets an event that is done with under `token`. If this instance has taken it anew meanwhile, it stays,
     /// and the newer lease comes back.
     pub(crate) fn leave_under(&self, seq: i64, token: Token) -> Option<Lease> {
-        let mut entries = self.lock();
-        let newer = entries.get(&seq).map(|entry| entry.lease).filter(|lease| lease.token != token);
+        let mut state = self.lock();
+        let newer = state.entries.get(&seq).map(|entry| entry.lease).filter(|lease| lease.token != token);
         if newer.is_none() {
-            let left = entries.remove(&seq);
+            let left = state.entries.remove(&seq);
             self.forget(left);
         }
         newer
@@ -142,7 +143,7 @@ impl InFlight {
 
     /// Forgets an event: its outcome is recorded, or no longer ours to record.
     pub(crate) fn leave(&self, seq: i64) {
-        let left = self.lock().remove(&seq);
+        let left = self.lock().entries.remove(&seq);
         self.forget(left);
     }
 
@@ -155,29 +156,17 @@ impl InFlight {
         self.anew.load(Ordering::Relaxed) == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn meanwhile(&self) -> MutexGuard<'_, Meanwhile> {
-        self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Meanwhile {
-    fn note(&mut self, seq: i64) {
-        if self.reads > 0 {
-            self.taken.insert(seq);
-        }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for ReadingBack<'_> {
     fn drop(&mut self) {
-        let mut meanwhile = self.0.meanwhile();
-        meanwhile.reads -= 1;
-        if meanwhile.reads == 0 {
-            meanwhile.taken = HashSet::new();
+        let mut state = self.0.lock();
+        state.reads -= 1;
+        if state.reads == 0 {
+            state.taken = HashSet::new();
         }
     }
 }
