@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pillarbox::store::{
     Blocked, Epoch, Fetched, Floor, Holding, Instance, Mode, Outcome, Owner, Ownership, Pulse, StoreError,
-    Visit,
+    Token, Visit,
 };
 use pillarbox::{Event, partition_of};
 
@@ -111,9 +111,11 @@ pub fn visit(holding: &Holding) -> Visit {
     Visit { partition: holding.partition, epoch: holding.epoch, floor: holding.floor, in_flight: Vec::new() }
 }
 
-/// A visit that leaves out what was read before.
+/// A visit that leaves out what was read before of its partition.
 pub fn visit_without(holding: &Holding, fetched: &[Fetched]) -> Visit {
-    let in_flight = fetched.iter().map(|fetched| fetched.taken.lease.seq).collect();
+    let token = Token::of_partition(holding.partition, holding.epoch);
+    let leases = fetched.iter().map(|fetched| fetched.taken.lease);
+    let in_flight = leases.filter(|lease| lease.token == token).map(|lease| lease.seq).collect();
     Visit { in_flight, ..visit(holding) }
 }
 

@@ -72,6 +72,24 @@ pub async fn fetch_leaves_out_what_is_in_flight(harness: &impl OwnershipHarness)
     assert_eq!(ids(&fetched), ids(&rest[..50]));
 }
 
+/// O5, P5: nor is it in many partitions at once, of which a store may read some after the others; together they are in order.
+pub async fn fetch_leaves_out_thousands_that_are_in_flight(harness: &impl OwnershipHarness) {
+    let (_, holdings) = owner_of_all(harness).await;
+    let placed = |orders: std::ops::Range<u32>| -> Vec<Event> {
+        orders.map(|n| order_placed(&format!("order-{n}"))).collect()
+    };
+    write(harness, &placed(0..3_000)).await;
+    let in_flight = harness.store().fetch(&visits(&holdings), 1_000).await.unwrap();
+    assert_eq!(in_flight.len(), 3_000);
+    let more = placed(3_000..3_400);
+    write(harness, &more).await;
+
+    let rest: Vec<Visit> = holdings.iter().map(|holding| visit_without(holding, &in_flight)).collect();
+    let fetched = harness.store().fetch(&rest, 1_000).await.unwrap();
+
+    assert_eq!(ids(&fetched), ids(&more));
+}
+
 /// O5: the limit is one for each partition, so that a long backlog in one leaves room to others.
 pub async fn fetch_is_limited_by_partition(harness: &impl OwnershipHarness) {
     let (_, holdings) = owner_of_all(harness).await;

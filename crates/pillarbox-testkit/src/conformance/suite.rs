@@ -271,6 +271,7 @@ macro_rules! ownership_list {
                 reading_writes_nothing
                 fetch_starts_above_the_floor
                 fetch_leaves_out_what_is_in_flight
+                fetch_leaves_out_thousands_that_are_in_flight
                 fetch_is_limited_by_partition
                 only_visited_partitions_are_read
                 settled_events_are_not_fresh

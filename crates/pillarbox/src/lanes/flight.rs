@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::store::{Fetched, Taken};
+use crate::store::{Fetched, Outcome, Taken};
 
 /// An event that was read, and whose outcome is not recorded yet.
 #[derive(Debug)]
@@ -33,21 +33,46 @@ pub(super) enum Stage {
     /// It is queued or delivered.
     Runs,
     /// Its outcome is being recorded.
-    Ends {
-        /// Whether it is given back as it was.
-        released: bool,
-    },
+    Ends(End),
 }
 
 impl Stage {
     fn is_ending(&self) -> bool {
-        matches!(self, Self::Ends { .. })
+        matches!(self, Self::Ends(_))
+    }
+}
+
+/// Where an event is once its outcome is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Nowhere that it is read from: it is done or dead.
+    Over,
+    /// Aside.
+    Aside,
+    /// Where it was: it is given back.
+    Back,
+}
+
+impl End {
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Done | Outcome::FellBack { .. } | Outcome::Dead { .. } | Outcome::Parked { .. } => {
+                Self::Over
+            }
+            Outcome::Retry { .. } | Outcome::Aside { .. } => Self::Aside,
+            Outcome::Released => Self::Back,
+        }
     }
 }
 
 impl Flight {
     pub(super) fn new(fetched: Fetched, key: Option<Arc<str>>, origin: Origin) -> Self {
         Self { key, origin, stage: Stage::Waits(Box::new(fetched.taken)) }
+    }
+
+    /// Whether a read of what is aside could find it: it stands there, or may by now.
+    pub(super) fn may_be_aside(&self) -> bool {
+        self.origin == Origin::Aside || matches!(self.stage, Stage::Ends(End::Aside))
     }
 
     /// Takes the event out, if it has not been begun, and leaves the stage `next`.
@@ -114,6 +139,6 @@ impl Flights {
 
     /// Forgets those that have not begun.
     pub(super) fn forget_waiting(&mut self) {
-        self.by_number.retain(|_, flight| matches!(flight.stage, Stage::Runs | Stage::Ends { .. }));
+        self.by_number.retain(|_, flight| matches!(flight.stage, Stage::Runs | Stage::Ends(_)));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use self::crowd::Crowd;
 use self::horizon::Horizon;
-use super::flight::{Flight, Flights, Origin, Stage};
+use super::flight::{End, Flight, Flights, Origin, Stage};
 use super::lane::{Gate, Lane};
 use super::read::Kind;
 use super::{Order, Rules, Step};
@@ -95,7 +95,7 @@ impl Owned {
     /// Those that have begun, and whose outcomes are not recorded.
     pub(super) fn begun(&self) -> impl Iterator<Item = (Token, i64)> {
         let token = Token::of_partition(self.partition, self.epoch);
-        let has_begun = |flight: &Flight| matches!(flight.stage, Stage::Runs | Stage::Ends { .. });
+        let has_begun = |flight: &Flight| matches!(flight.stage, Stage::Runs | Stage::Ends(_));
         self.flights.iter().filter(move |(_, flight)| has_begun(flight)).map(move |(seq, _)| (token, seq))
     }
 
@@ -194,7 +194,9 @@ impl Owned {
             Kind::Fresh { .. } | Kind::Behind { .. } => flight.origin == Origin::Fresh && seq > floor,
             Kind::Below => flight.origin == Origin::Fresh && seq <= floor,
             Kind::Key { key, .. } => flight.key.as_ref() == Some(key),
-            Kind::Due | Kind::Parked { .. } => true,
+            // Not all that is in flight, which would be thousands of numbers in one statement.
+            Kind::Due => flight.may_be_aside(),
+            Kind::Parked { .. } => false,
         };
         let flights = self.flights.iter().filter(|(seq, flight)| is_asked(*seq, flight));
         let mut in_flight: Vec<i64> = flights.map(|(seq, _)| seq).collect();
@@ -247,9 +249,9 @@ impl Owned {
     /// What a delivered event leaves to be done.
     pub(super) fn ended(&mut self, settlement: Settlement, steps: &mut Vec<Step>) {
         let Settlement { event_id, lease, outcome, handlers, handlers_before } = settlement;
-        let released = outcome == Outcome::Released;
+        let end = End::of(&outcome);
         let key = self.flights.change(lease.seq, |flight| {
-            matches!(flight.stage, Stage::Runs).then(|| flight.stage = Stage::Ends { released })?;
+            matches!(flight.stage, Stage::Runs).then(|| flight.stage = Stage::Ends(end))?;
             flight.key.clone()
         });
         let key = key.flatten();
@@ -260,7 +262,7 @@ impl Owned {
         let (id, judged) = (event_id.clone(), outcome.clone());
         let settlement = Settlement { event_id: id, lease, outcome: judged, handlers, handlers_before };
         steps.push(Step::Settle(settlement));
-        let Some(key) = key.filter(|_| !released) else { return };
+        let Some(key) = key.filter(|_| end != End::Back) else { return };
         let lane = self.lanes.entry(key.clone()).or_default();
         lane.running = None;
         match outcome {
@@ -282,15 +284,15 @@ impl Owned {
 
     /// Whether an event has ended by being given back.
     pub(super) fn is_given_back(&self, seq: i64) -> bool {
-        self.flights.get(seq).is_some_and(|flight| matches!(flight.stage, Stage::Ends { released: true }))
+        self.flights.get(seq).is_some_and(|flight| matches!(flight.stage, Stage::Ends(End::Back)))
     }
 
     /// Lets go of an event whose outcome is recorded, or never will be.
     pub(super) fn recorded(&mut self, seq: i64, is_applied: bool, steps: &mut Vec<Step>) {
-        let Some(Stage::Ends { released }) = self.flights.get(seq).map(|flight| &flight.stage) else {
+        let Some(Stage::Ends(end)) = self.flights.get(seq).map(|flight| &flight.stage) else {
             return;
         };
-        let goes_back = *released || !is_applied;
+        let goes_back = *end == End::Back || !is_applied;
         let Some(flight) = self.flights.remove(seq) else { return };
         if goes_back && flight.origin == Origin::Fresh {
             self.let_go(seq);
@@ -378,7 +380,7 @@ impl Owned {
                 self.flights.remove(seq);
                 continue;
             }
-            let taken = self.flights.change(seq, |flight| flight.take(Stage::Ends { released: false }));
+            let taken = self.flights.change(seq, |flight| flight.take(Stage::Ends(End::Aside)));
             if let Some(taken) = taken.flatten() {
                 lane.leaving.insert(seq);
                 let outcome = Outcome::Aside { until: None, reason: format!("key: {key}") };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pillarbox::store::{Blocked, Due, Epoch, Fetched, Mode, StoreError, Token, Visit};
 use pillarbox_sql::members::adopted_by;
-use pillarbox_sql::rows;
+use pillarbox_sql::{in_records, rows};
 use serde_json::{Value, json};
 use sqlx::Row;
 use sqlx::mysql::MySqlRow;
@@ -37,14 +37,22 @@ struct Range {
 }
 
 impl MySqlStore {
+    /// One statement, unless so much is in flight that it would be too long.
     pub(crate) async fn fetch_fresh(
         &self,
         visits: &[Visit],
         limit: usize,
     ) -> Result<Vec<Fetched>, StoreError> {
-        if visits.is_empty() || limit == 0 {
-            return Ok(Vec::new());
+        let mut fetched = Vec::new();
+        for visits in in_records(visits).into_iter().filter(|_| limit > 0) {
+            fetched.extend(self.fetch_above(visits, limit).await?);
         }
+        // The parts were in order, each by itself.
+        fetched.sort_by_key(|fetched| fetched.taken.lease.seq);
+        Ok(fetched)
+    }
+
+    async fn fetch_above(&self, visits: &[Visit], limit: usize) -> Result<Vec<Fetched>, StoreError> {
         let mut ranges = ranges(visits, limit, |visit, seq| seq > visit.floor);
         for status in [FRESH, ASIDE] {
             ranges.push(Range { status: Some(status), partition: None, floor: i64::MIN, limit: ADOPTED });

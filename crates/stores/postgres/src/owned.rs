@@ -11,7 +11,7 @@ use std::time::Duration;
 use pillarbox::partition_of;
 use pillarbox::store::{Blocked, Due, Fetched, Mode, StoreError, Taken, Token, Visit};
 use pillarbox_sql::members::adopted_by;
-use pillarbox_sql::rows;
+use pillarbox_sql::{in_records, rows};
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
 
@@ -30,13 +30,22 @@ const SPAN: i64 = 1_000_000;
 const ROUNDS: usize = 100;
 
 impl PostgresStore {
-    /// One statement, unless a floor lies far below the numbers that are given now: no statement shall step over all that
-    /// is done.
+    /// One statement, unless so much is in flight that it would be too long, or a floor lies far below the numbers that are
+    /// given now.
     pub(crate) async fn read_above(
         &self,
         visits: &[Visit],
         limit: usize,
     ) -> Result<Vec<Fetched>, StoreError> {
+        let mut fetched = Vec::new();
+        for visits in in_records(visits) {
+            fetched.extend(self.read_spans_above(visits, limit).await?);
+        }
+        Ok(first_of_each(fetched, limit))
+    }
+
+    /// A span of numbers after the other: no statement shall step over all that is done.
+    async fn read_spans_above(&self, visits: &[Visit], limit: usize) -> Result<Vec<Fetched>, StoreError> {
         let mut open = visits.to_vec();
         let mut fetched: Vec<Fetched> = Vec::new();
         while !open.is_empty() {
@@ -48,7 +57,7 @@ impl PostgresStore {
                 visit.floor < highest && fetched.iter().filter(|event| is_of(event, visit)).count() < limit
             });
         }
-        Ok(first_of_each(fetched, limit))
+        Ok(fetched)
     }
 
     pub(crate) async fn read_up_to(

@@ -7,6 +7,7 @@
 //! - [`Names`] puts a schema and a prefix before the names of tables.
 //! - [`Step`] is database work that runs to its end even if nobody waits for it any more.
 //! - [`chunks`] and [`repeated_id`] prepare an INSERT; [`check_lease`], [`micros`], [`rows`] and [`kept`] what is bound.
+//! - [`in_records`] divides visits of partitions among statements.
 //! - [`KnownLocks`] remembers which rows others have locked.
 //! - [`Ears`] pass news on to every handle of a store.
 //! - [`census`] is put together from what statements find.
@@ -26,6 +27,7 @@ pub mod members;
 mod names;
 mod step;
 pub mod url;
+mod visits;
 
 pub use bind::{check_lease, counted, for_now, kept, micros, refusal, rows};
 pub use ears::{Ear, Ears};
@@ -33,3 +35,4 @@ pub use events::{chunks, repeated_id};
 pub use locks::KnownLocks;
 pub use names::{Names, quoted};
 pub use step::{Panicked, Step, to_its_end};
+pub use visits::in_records;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::Step;
-use super::super::flight::{Flight, Origin, Stage};
+use super::super::flight::{End, Flight, Origin, Stage};
 use super::super::lane::Gate;
 use super::super::read::Kind;
 use super::{Crowd, Horizon, Owned};
@@ -140,7 +140,7 @@ impl Owned {
         let outcome = Outcome::Aside { until: Some(fetched.ready_in), reason: DELAYED.to_owned() };
         let settlement = Settlement::of(&fetched.taken, outcome);
         let mut flight = Flight::new(fetched, None, Origin::Fresh);
-        flight.stage = Stage::Ends { released: false };
+        flight.stage = Stage::Ends(End::Aside);
         self.flights.insert(lease.seq, flight);
         steps.push(Step::Settle(settlement));
     }

@@ -262,3 +262,25 @@ fn key_is_read_without_room_only_for_those_that_wait() {
     assert_eq!(told(rig.0.answer(read, vec![of(1, "order-18")])), ["aside 3", "run 1"]);
     assert!(rig.0.key().is_none());
 }
+
+/// O6, S9: a read of what is due names what it could find, and not the thousands of fresh events that are in flight beside
+/// it: a statement that long is sent in pieces, and the others stand still meanwhile.
+#[test]
+fn read_of_what_is_due_names_only_what_may_be_aside() {
+    let mut rig = Rig::blocked_by(Order::Release, 1, "order-17");
+    let mut fresh: Vec<Fetched> = (20..50).map(|seq| of(seq, &format!("order-{seq}"))).collect();
+    fresh.push(of(50, "order-17"));
+    fresh.push(in_an_hour(of(51, "order-99")));
+    rig.fetch(fresh);
+    rig.end(20, Outcome::Done);
+    rig.end(21, dead());
+    rig.end(22, retry());
+    rig.end(23, Outcome::Released);
+    rig.due(vec![of(1, "order-17")]);
+
+    let read = rig.0.due(&[PARTITION]).unwrap();
+
+    // One that was aside, a retry, one behind its key, and a delayed one; the last three are on their way there.
+    assert_eq!(read.visits()[0].in_flight, [1, 22, 50, 51]);
+    rig.0.fail(read);
+}

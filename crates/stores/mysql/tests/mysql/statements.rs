@@ -217,7 +217,7 @@ async fn owner(store: &MySqlStore) -> (Instance, Vec<Holding>) {
     (relay, held)
 }
 
-/// O5: a fetch is one statement, however many partitions it visits and whatever is in flight.
+/// O5: a fetch is one statement, however many partitions it visits, and hundreds in flight make no second one.
 pub(crate) async fn a_fetch_is_one_statement(stage: &MySqlStage) {
     let counted = Counted::new(stage).await;
     let (_, held) = owner(&counted.store).await;
