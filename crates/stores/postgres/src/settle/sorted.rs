@@ -6,8 +6,8 @@ use pillarbox::store::{
     DELAYED, DoneRows, Lease, Outcome, REPLAYED, Settlement, Status, StoreError, Token, cut_error,
 };
 use pillarbox_sql::{counted, kept, micros, refusal};
-use sqlx::SqlStr;
 use sqlx::postgres::PgConnection;
+use sqlx::{Row, SqlStr};
 
 use super::{Leases, leases_of};
 use crate::store::{Inner, Query};
@@ -65,6 +65,29 @@ impl Numbers {
         query.bind(&self.seqs).bind(&self.tokens).bind(&self.event_ids)
     }
 
+    /// Marks as done, or deletes, what is still under the tokens of its partitions, and returns the leases of that.
+    async fn finish(
+        &self,
+        inner: &Inner,
+        connection: &mut PgConnection,
+        rows: DoneRows,
+    ) -> Result<Leases, sqlx::Error> {
+        let done = match rows {
+            DoneRows::Keep => &inner.statements.owned_done,
+            DoneRows::Delete => &inner.statements.owned_delete,
+        };
+        let row = self.owned(inner.query(done)).bind(self.fences().0).fetch_one(connection).await?;
+        let settled: (Option<Vec<i64>>, Option<Vec<i64>>) = (row.try_get("seqs")?, row.try_get("tokens")?);
+        Ok(match settled {
+            (None, None) => self.leases().collect(),
+            (seqs, tokens) => seqs.into_iter().flatten().zip(tokens.into_iter().flatten()).collect(),
+        })
+    }
+
+    fn leases(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.seqs.iter().copied().zip(self.tokens.iter().copied())
+    }
+
     /// Each partition and epoch once.
     fn fences(&self) -> (Vec<i16>, Vec<i64>) {
         let fence = |&token: &i64| Token(token).partition().map(|(of, epoch)| (i16::from(of), epoch.0));
@@ -97,7 +120,7 @@ impl Sorted {
             done: Numbers::of(&done),
             fell_back: FellBack::of(&fell_back),
             others: Others::new(&others)?,
-            owned_done: owned_done.chunks(DONE_AT_ONCE).map(Numbers::of).collect(),
+            owned_done: owned_done.chunks(part_of(owned_done.len())).map(Numbers::of).collect(),
             owned_fell_back: owned_fell_back.chunks(OTHERS_AT_ONCE).map(FellBack::of).collect(),
             owned_others: owned_others.chunks(OTHERS_AT_ONCE).map(Others::new).collect::<Result<_, _>>()?,
         })
@@ -129,22 +152,23 @@ impl Sorted {
         for query in self.queries(inner, rows) {
             settled.extend(leases_of(&query.fetch_all(&mut *connection).await?)?);
         }
+        for numbers in &self.owned_done {
+            settled.extend(numbers.finish(inner, connection, rows).await?);
+        }
         Ok(settled)
     }
 
     fn queries(&self, inner: &Inner, rows: DoneRows) -> Vec<Query> {
         let statements = &inner.statements;
-        let (done, owned_done): (&SqlStr, &SqlStr) = match rows {
-            DoneRows::Keep => (&statements.done, &statements.owned_done),
-            DoneRows::Delete => (&statements.delete, &statements.owned_delete),
+        let done: &SqlStr = match rows {
+            DoneRows::Keep => &statements.done,
+            DoneRows::Delete => &statements.delete,
         };
         let mut queries = Vec::new();
         if !self.done.is_empty() {
             let Numbers { seqs, tokens, .. } = &self.done;
             queries.push(inner.query(done).bind(seqs).bind(tokens));
         }
-        let owned_done = |numbers: &Numbers| numbers.owned(inner.query(owned_done)).bind(numbers.fences().0);
-        queries.extend(self.owned_done.iter().map(owned_done));
         if !self.fell_back.numbers.is_empty() {
             queries.push(self.fell_back.taken(inner));
         }
@@ -155,6 +179,14 @@ impl Sorted {
         queries.extend(self.owned_others.iter().map(|others| others.owned(inner)));
         queries
     }
+}
+
+/// How many of so many done rows one statement writes: parts of the same size, and as many for one connection as for the
+/// [other](Sorted::split), so that neither waits for the other.
+fn part_of(rows: usize) -> usize {
+    let parts = rows.div_ceil(DONE_AT_ONCE);
+    let parts = if parts > 1 { parts.next_multiple_of(2) } else { 1 };
+    rows.div_ceil(parts).max(1)
 }
 
 /// DONE, which writes the same to all rows; DONE with an attempt; and the others.
