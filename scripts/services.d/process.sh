@@ -12,11 +12,18 @@ process_stat() {
     printf '%s %s\n' "$1" "${20}"
 }
 
-# True if the process still is the one that was born then. A zombie is gone.
+# True if the process still is the one that was born then. A zombie is gone, unless threads of it are still ending: until
+# then they have its ports and files.
 is_process() {
     local state="" born=""
     read -r state born < <(process_stat "$1")
-    [[ -n $2 && $born == "$2" && $state != [ZX] ]]
+    [[ -n $2 && $born == "$2" ]] && { [[ $state != [ZX] ]] || has_threads "$1"; }
+}
+
+# True for a process with more threads than one.
+has_threads() {
+    local threads=("/proc/$1/task/"*)
+    ((${#threads[@]} > 1))
 }
 
 owner_pid() {
@@ -52,7 +59,8 @@ become_server() {
 wait_for_answer() {
     local until=$((SECONDS + patience)) born_by=$((SECONDS + 5))
     until answers; do
-        if ! alive && { [[ -s $DIR/pid ]] || ((SECONDS > born_by)); }; then
+        # In this order: it may be written between the two.
+        if { [[ -s $DIR/pid ]] || ((SECONDS > born_by)); } && ! alive; then
             fail_with_log "\`$INSTANCE\` ended before it answered"
         fi
         if ((SECONDS > until)); then
@@ -69,6 +77,9 @@ fail_with_log() {
     die "\`scripts/services down --purge $INSTANCE\` deletes its data, if these are the cause"
 }
 
+# Prints what the server started and leaves behind; of most that is nothing.
+strays() { :; }
+
 # A clean stop; after half a minute a hard one.
 stop() {
     local pid born until=$((SECONDS + 30))
@@ -82,6 +93,8 @@ stop() {
         fi
         sleep 0.05
     done
+    # shellcheck disable=SC2046 # one word for each pid
+    end $(strays)
 }
 
 # Prints a process and all its descendants.
@@ -96,14 +109,22 @@ family() {
 
 # SIGKILL for the server and all its processes. Halted first, it cannot start another one meanwhile.
 kill_family() {
-    local pid members member state born
+    local pid
     pid=$(owner_pid)
     kill -s STOP "$pid"
-    members=$(for member in $(family "$pid"); do
+    # shellcheck disable=SC2046 # one word for each pid
+    end $(family "$pid")
+    # shellcheck disable=SC2046
+    end $(strays)
+}
+
+# SIGKILL for processes; waits until they are gone.
+end() {
+    local members member state born
+    members=$(for member in "$@"; do
         read -r state born < <(process_stat "$member") && echo "$member $born"
     done)
-    # shellcheck disable=SC2046 # one word for each pid
-    kill -s KILL $(cut -d' ' -f1 <<<"$members") 2>/dev/null
+    kill -s KILL "$@" 2>/dev/null
     while read -r member born; do
         while is_process "$member" "$born"; do sleep 0.02; done
     done <<<"$members"

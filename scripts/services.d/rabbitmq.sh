@@ -32,10 +32,15 @@ CONF
 }
 
 # As under systemd, no shell stays in front of the server. The port mapper, which Erlang would start as a daemon
-# of its own, ends with its parent, the server.
+# of its own if it found none, ends with its parent, the server.
 serve() {
     export ERL_EPMD_ADDRESS=127.0.0.1 ERL_EPMD_PORT=$((PORT + 2))
     (become setpriv --pdeathsig KILL epmd) &
+    local tries
+    for ((tries = 0; tries < 100; tries++)); do
+        taken $((PORT + 2)) && break
+        sleep 0.05
+    done
     become_server env RUNNING_UNDER_SYSTEMD=yes \
         RABBITMQ_NODENAME=pillarbox@localhost \
         RABBITMQ_DIST_PORT=$((PORT + 1)) \
@@ -47,6 +52,14 @@ serve() {
         RABBITMQ_LOG_BASE="$DIR/data" \
         RABBITMQ_PID_FILE="$DIR/data/server.pid" \
         "$SERVER"
+}
+
+# A port mapper that Erlang has started nevertheless, since ours was late or had died: it is nobody's child.
+strays() {
+    local pid
+    for pid in $(pgrep -x epmd); do
+        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qxF "HOME=$DIR/data" && echo "$pid"
+    done
 }
 
 # Begins to speak AMQP; the server answers with a frame of type 1, `connection.start`.
