@@ -16,7 +16,8 @@
 //!
 //! Each trial is an `async fn(&PostgresStage)` in the module that it is listed under. The list is taken from the
 //! command line's filter like every other test binary's: `cargo test -p pillarbox-postgres wrong_password`. With
-//! `PILLARBOX_TEST_TIMES=1` each says how long it took.
+//! `PILLARBOX_TEST_TIMES=1` each says how long it took. One that has not ended after ten minutes, or after
+//! `PILLARBOX_TEST_MINUTES`, has failed: what waits for ever shall not take all other tests with it.
 
 mod private;
 
@@ -25,11 +26,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::time::timeout;
 
 pub use private::PrivateServer;
+
+/// How many minutes a trial may take, unless it is [said](PATIENCE_VARIABLE); the longest take two.
+const PATIENCE: u64 = 10;
+/// The environment variable that says it.
+const PATIENCE_VARIABLE: &str = "PILLARBOX_TEST_MINUTES";
+/// How long is waited for threads that a trial has left behind.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// A server that tests may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,12 +168,28 @@ fn play<S: Fresh>(server: Server, case: Case<S>) -> Result<(), Failed> {
         )
         .into());
     };
+    let minutes = patience()?;
+    let patience = Duration::from_secs(60 * minutes);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let stage = runtime.block_on(S::fresh(&url));
-    let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(case(&stage))));
-    runtime.block_on(stage.clean());
-    played.unwrap_or_else(|panic| resume_unwind(panic));
+    let stage = runtime.block_on(async { timeout(patience, S::fresh(&url)).await });
+    let stage = stage.map_err(|_| format!("its stage was not ready after {minutes} minutes"))?;
+    let played =
+        catch_unwind(AssertUnwindSafe(|| runtime.block_on(async { timeout(patience, case(&stage)).await })));
+    let cleaned = runtime.block_on(async { timeout(patience, stage.clean()).await });
+    runtime.shutdown_timeout(FAREWELL);
+    let played = played.unwrap_or_else(|panic| resume_unwind(panic));
+    played.map_err(|_| {
+        format!("it had not ended after {minutes} minutes; `{PATIENCE_VARIABLE}` gives it more")
+    })?;
+    cleaned.map_err(|_| format!("its stage was not removed after {minutes} minutes"))?;
     Ok(())
+}
+
+/// How many minutes a trial may take.
+fn patience() -> Result<u64, Failed> {
+    let Ok(given) = std::env::var(PATIENCE_VARIABLE) else { return Ok(PATIENCE) };
+    let minutes = given.parse().ok().filter(|minutes| (1..=100_000).contains(minutes));
+    minutes.ok_or_else(|| format!("`{PATIENCE_VARIABLE}` is `{given}`; it is a number of minutes").into())
 }
 
 /// Adds trials to a [`Suite`]: `trials!(suite, server, Stage; module { case case } …)`.
