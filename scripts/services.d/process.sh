@@ -93,8 +93,7 @@ stop() {
         fi
         sleep 0.05
     done
-    # shellcheck disable=SC2046 # one word for each pid
-    end $(strays)
+    end_strays
 }
 
 # Prints a process and all its descendants.
@@ -114,12 +113,17 @@ kill_family() {
     kill -s STOP "$pid"
     # shellcheck disable=SC2046 # one word for each pid
     end $(family "$pid")
-    # shellcheck disable=SC2046
+    end_strays
+}
+
+end_strays() {
+    # shellcheck disable=SC2046 # one word for each pid
     end $(strays)
 }
 
 # SIGKILL for processes; waits until they are gone.
 end() {
+    (($# > 0)) || return 0
     local members member state born
     members=$(for member in "$@"; do
         read -r state born < <(process_stat "$member") && echo "$member $born"

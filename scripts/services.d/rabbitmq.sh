@@ -58,7 +58,7 @@ serve() {
 strays() {
     local pid
     for pid in $(pgrep -x epmd); do
-        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qxF "HOME=$DIR/data" && echo "$pid"
+        grep -zqxF "HOME=$DIR/data" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
     done
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use pillarbox::Event;
 use pillarbox::store::{
-    Administration, DoneRows, EventStore, Lease, Outcome, Ownership, Page, Settlement, Taken, Token,
+    Administration, DoneRows, Epoch, EventStore, Lease, Outcome, Ownership, Page, Settlement, Taken, Token,
+    Visit,
 };
 
 use super::ownership::{
@@ -11,7 +13,7 @@ use super::ownership::{
     owned_outcomes, owner_of, owner_of_all, parked, place, seq, visit, without_key,
 };
 use super::settlements::{dead, fell_back, retry, status_after};
-use super::{LONG, NONE, settle, settle_all, stored, write};
+use super::{LONG, NONE, order_placed, settle, settle_all, stored, write};
 
 /// O5, S2: each outcome leaves its row as it says.
 pub async fn owners_outcomes_are_recorded(harness: &impl OwnershipHarness) {
@@ -50,6 +52,27 @@ pub async fn owners_batch_is_recorded(harness: &impl OwnershipHarness) {
     assert_eq!((stats.new, stats.retry, stats.dead), (1, 3, 2));
     let done = Page { after: 0, limit: 10 };
     assert!(harness.store().find_by_aggregate("order-0", done).await.unwrap().is_empty());
+}
+
+/// D12, S10: of many events that are done the one under a lost lease is told, and no other.
+pub async fn lost_lease_is_told_among_many(harness: &impl OwnershipHarness) {
+    let (_, holdings) = owner_of_all(harness).await;
+    for (round, done) in [DoneRows::Keep, DoneRows::Delete].into_iter().enumerate() {
+        let placed: Vec<Event> = (0..5).map(|n| order_placed(&format!("order-{round}-{n}"))).collect();
+        write(harness, &placed).await;
+        let visits: Vec<Visit> = holdings.iter().map(visit).collect();
+        let fetched = harness.store().fetch(&visits, 5).await.unwrap();
+        let mut settlements: Vec<Settlement> =
+            fetched.iter().skip(round).map(|fetched| Settlement::of(&fetched.taken, Outcome::Done)).collect();
+        let stale = &mut settlements[2].lease;
+        let (partition, epoch) = stale.token.partition().unwrap();
+        stale.token = Token::of_partition(partition, Epoch(epoch.0 + 1));
+        let stale = stale.seq;
+
+        let lost = harness.store().settle(&settlements, done).await.unwrap();
+
+        assert_eq!((settlements.len(), lost), (5, vec![stale]), "{done:?}");
+    }
 }
 
 /// O5, S10: an earlier owner changes nothing, whatever it says, and learns it.

@@ -315,6 +315,7 @@ macro_rules! ownership_list {
             ownership_outcomes {
                 owners_outcomes_are_recorded
                 owners_batch_is_recorded
+                lost_lease_is_told_among_many
                 earlier_owner_records_nothing
                 ended_owner_records_while_nobody_took_over
                 owner_of_another_partition_records_nothing

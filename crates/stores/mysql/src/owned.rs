@@ -43,8 +43,11 @@ impl MySqlStore {
         visits: &[Visit],
         limit: usize,
     ) -> Result<Vec<Fetched>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
         let mut fetched = Vec::new();
-        for visits in in_records(visits).into_iter().filter(|_| limit > 0) {
+        for visits in in_records(visits) {
             fetched.extend(self.fetch_above(visits, limit).await?);
         }
         // The parts were in order, each by itself.

@@ -6,11 +6,12 @@ use pillarbox::store::Visit;
 /// longer one is sent in several pieces, and each but the first waits for the server to acknowledge the one before, which
 /// that puts off for up to 40 ms: the driver does not set `TCP_NODELAY`.
 const MOST_BYTES: usize = 15_000;
-/// A partition and its two bounds, and a number that is in flight, each with its length before it.
+/// A partition and its two bounds, and a number that is in flight, each with its length before it, as PostgreSQL has them.
+/// In MySQL's statements they take about as much.
 const VISIT_BYTES: usize = 30;
 const NUMBER_BYTES: usize = 12;
 
-/// The visits in parts, in their order, each of which fits into one record of TLS. One that is too long for that is a part
+/// The visits in parts, in their order, each of which should fit into one record of TLS. One that is too long for that is a part
 /// by itself.
 pub fn in_records(visits: &[Visit]) -> Vec<&[Visit]> {
     let mut parts = Vec::new();

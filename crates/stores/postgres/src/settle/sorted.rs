@@ -149,11 +149,12 @@ impl Sorted {
         rows: DoneRows,
     ) -> Result<Leases, sqlx::Error> {
         let mut settled = Leases::new();
-        for query in self.queries(inner, rows) {
-            settled.extend(leases_of(&query.fetch_all(&mut *connection).await?)?);
-        }
+        // First, for some of the others lock leases, on which heartbeats would wait.
         for numbers in &self.owned_done {
             settled.extend(numbers.finish(inner, connection, rows).await?);
+        }
+        for query in self.queries(inner, rows) {
+            settled.extend(leases_of(&query.fetch_all(&mut *connection).await?)?);
         }
         Ok(settled)
     }
@@ -364,4 +365,21 @@ impl Change {
 
 fn count(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D12: no statement is too long, and two connections have as many of them to send.
+    #[test]
+    fn parts_are_short_and_even() {
+        for rows in 1..=5_000_usize {
+            let parts = rows.div_ceil(part_of(rows));
+
+            assert!(part_of(rows) <= DONE_AT_ONCE, "{rows}");
+            assert!(parts == 1 || parts.is_multiple_of(2), "{rows}");
+            assert_eq!(parts == 1, rows <= DONE_AT_ONCE, "{rows}");
+        }
+    }
 }
