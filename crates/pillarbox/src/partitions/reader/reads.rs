@@ -72,7 +72,6 @@ impl Reader {
 
     /// Begins the read of many partitions whose turn it is; false if none is to be done.
     fn begin_large_read(&mut self, now: Duration) -> bool {
-        let owned: Vec<u8> = self.owned.iter().copied().collect();
         if self.wanted.all_at <= now {
             self.wanted.all_at = now + self.parts.config.poll_every;
             self.wanted.due_at = now;
@@ -80,9 +79,9 @@ impl Reader {
         }
         self.wanted.turns.into_iter().any(|kind| match kind {
             Kind::Blocked => self.begin_blocked(),
-            Kind::Due => self.begin_due(&owned, now),
-            Kind::Parked => self.begin_parked(&owned, now),
-            Kind::Below => self.begin_sweep(&owned, now),
+            Kind::Due => self.begin_due(now),
+            Kind::Parked => self.begin_parked(now),
+            Kind::Below => self.begin_sweep(now),
             Kind::Behind => self.begin_look(now),
             Kind::Fresh => self.begin_fresh(now),
         })
@@ -105,11 +104,11 @@ impl Reader {
         true
     }
 
-    fn begin_due(&mut self, owned: &[u8], now: Duration) -> bool {
+    fn begin_due(&mut self, now: Duration) -> bool {
         if self.wanted.due_at > now {
             return false;
         }
-        let Some(read) = self.lanes.due(owned) else {
+        let Some(read) = self.lanes.due(&self.all_owned()) else {
             self.wanted.due_at = now + PAUSE;
             self.polls.looked_for_due();
             return false;
@@ -124,12 +123,12 @@ impl Reader {
         true
     }
 
-    fn begin_parked(&mut self, owned: &[u8], now: Duration) -> bool {
+    fn begin_parked(&mut self, now: Duration) -> bool {
         if self.wanted.parked_at > now {
             return false;
         }
         self.wanted.parked_at = now + self.parts.config.poll_every;
-        let Some(read) = self.lanes.parked(owned) else { return false };
+        let Some(read) = self.lanes.parked(&self.all_owned()) else { return false };
         self.ask("parked", move |store| {
             Box::pin(async move {
                 let partitions: Vec<u8> = read.visits().iter().map(|visit| visit.partition).collect();
@@ -140,12 +139,13 @@ impl Reader {
         true
     }
 
-    fn begin_sweep(&mut self, owned: &[u8], now: Duration) -> bool {
+    fn begin_sweep(&mut self, now: Duration) -> bool {
         if self.wanted.sweep_at > now {
             return false;
         }
         self.wanted.sweep_at = now + SWEEP_EVERY;
         // There may be room for some of them only.
+        let owned = self.all_owned();
         let next = owned.partition_point(|partition| *partition <= self.wanted.swept_to);
         let in_turn: Vec<u8> = owned[next..].iter().chain(&owned[..next]).copied().collect();
         let Some(read) = self.lanes.below(&in_turn) else { return false };
@@ -158,6 +158,10 @@ impl Reader {
             })
         });
         true
+    }
+
+    fn all_owned(&self) -> Vec<u8> {
+        self.owned.iter().copied().collect()
     }
 
     /// The numbers, if they are old.
