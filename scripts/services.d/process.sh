@@ -116,6 +116,7 @@ kill_family() {
     end_strays
 }
 
+# They would keep the ports of a server that is gone, also of one that died by itself.
 end_strays() {
     # shellcheck disable=SC2046 # one word for each pid
     end $(strays)

@@ -33,8 +33,8 @@ use crate::cluster::{Cluster, Member, nothing_is_pending};
 
 use self::process::Role;
 
-/// How long the processes are disturbed, in seconds, if [`Shell::SECONDS`] will not do. More
-/// than five minutes of it need more minutes for the [trial](crate::servers), too.
+/// How long the processes are disturbed, in seconds, if [`Shell::SECONDS`] will not do. More than five
+/// minutes of it need more minutes for the [trial](crate::servers), too.
 const SECONDS: &str = "PILLARBOX_TEST_CHAOS_SECONDS";
 const RELAYS: usize = 4;
 const WRITERS: usize = 2;

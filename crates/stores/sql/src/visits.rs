@@ -11,8 +11,8 @@ const MOST_BYTES: usize = 15_000;
 const VISIT_BYTES: usize = 30;
 const NUMBER_BYTES: usize = 12;
 
-/// The visits in parts, in their order, each of which should fit into one record of TLS. One that is too long for that is a part
-/// by itself.
+/// The visits in parts, in their order, each of which should fit into one record of TLS. One that is too long for that is
+/// a part by itself.
 pub fn in_records(visits: &[Visit]) -> Vec<&[Visit]> {
     let mut parts = Vec::new();
     let mut rest = visits;
