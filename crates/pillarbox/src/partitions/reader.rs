@@ -27,6 +27,8 @@ use crate::store::{Floor, Holding, Lease, Ownership, Token};
 
 /// The most messages that are taken in before it is seen whether something is to be read.
 const MOST_AT_ONCE: usize = 256;
+/// So many keys with long backlogs, of which all events are slow, leave no memory for the others.
+const MEMORY_OF_KEYS: usize = 4;
 /// Pause after an error, and while the partitions may be lost.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -76,7 +78,7 @@ impl Reader {
         (mailbox, messages): (Mailbox, mpsc::UnboundedReceiver<Message>),
     ) -> Self {
         let events = parts.config.cold_queue;
-        let of_key = parts.config.run_events.min(events);
+        let of_key = parts.config.run_events.min(events.div_ceil(MEMORY_OF_KEYS));
         let limits = Limits { events, unrecorded: parts.config.unrecorded(), of_key };
         Self {
             lanes: Lanes::new(order, limits),
@@ -285,7 +287,7 @@ impl Reader {
     fn answer_polls(&mut self) {
         let (owned, lanes) = (&self.owned, &self.lanes);
         let is_full = lanes.room() < self.parts.config.worthwhile_room() || self.barred_for().is_some();
-        self.polls.answer(|partition| !is_full && owned.contains(&partition) && lanes.has_room(partition));
+        self.polls.answer(owned, |partition| !is_full && lanes.has_room(partition));
     }
 
     /// How long there is nothing to do if nobody says anything.

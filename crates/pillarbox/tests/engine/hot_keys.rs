@@ -9,6 +9,7 @@ use crate::owning::run_of;
 use crate::stage::{MILLISECOND, Notes, SECOND, Stage};
 
 const HOT: &str = "order-1";
+const SECOND_HOT: &str = "order-1001";
 /// More than a key may have in memory, several times over.
 const EVENTS: usize = 3_000;
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -28,7 +29,7 @@ fn of_neighbour(count: usize) -> Vec<Event> {
 fn slow(stage: &Stage, seen: &Notes<Delivery>, time: Duration) -> Outbox<MemoryStore> {
     let (clock, seen) = (stage.runtime.clock.clone(), seen.clone());
     let listener = move |delivery: Delivery| -> BoxFuture<'static, Result<(), ListenerError>> {
-        let pause = if delivery.key() == Some(HOT) { time } else { Duration::ZERO };
+        let pause = if is_hot(&delivery) { time } else { Duration::ZERO };
         let pause = clock.sleep(pause);
         seen.note(delivery);
         Box::pin(async move {
@@ -37,6 +38,10 @@ fn slow(stage: &Stage, seen: &Notes<Delivery>, time: Duration) -> Outbox<MemoryS
         })
     };
     stage.outbox().ordered().poll_every(POLL_EVERY).on("OrderPlaced", listener).start().unwrap()
+}
+
+fn is_hot(delivery: &Delivery) -> bool {
+    [Some(HOT), Some(SECOND_HOT)].contains(&delivery.key())
 }
 
 /// How many events of the neighbour have been delivered.
@@ -70,6 +75,30 @@ async fn nothing_of_a_key_that_is_alone_is_set_aside() {
     let expected: Vec<String> = (1..=EVENTS).map(|number| format!("{HOT}.{number}")).collect();
     assert_eq!(seen.ids(), expected);
     assert_eq!(outbox.counts().done, EVENTS as u64);
+}
+
+/// Guarantee 7: slow hot keys leave room for those of other partitions, which wait for nothing.
+#[tokio::test(start_paused = true)]
+async fn keys_of_other_partitions_do_not_wait_for_hot_ones() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let keys: Vec<String> = (2..).map(|number| format!("order-{number}")).take(20).collect();
+    let others: Vec<&String> = keys
+        .iter()
+        .filter(|key| ![partition_of(HOT), partition_of(SECOND_HOT)].contains(&partition_of(key)))
+        .collect();
+    stage.insert(run_of(HOT, EVENTS)).await;
+    stage.insert(run_of(SECOND_HOT, EVENTS)).await;
+    let outbox = slow(&stage, &seen, SECOND);
+    stage.pass(10 * SECOND).await;
+
+    for key in &others {
+        stage.insert(run_of(key, 5)).await;
+    }
+    stage.pass(POLL_EVERY + SECOND).await;
+
+    let hot = |delivery: &&Delivery| is_hot(delivery);
+    assert_eq!(seen.len() - seen.all().iter().filter(hot).count(), 5 * others.len());
+    drop(outbox);
 }
 
 /// Guarantee 7: whoever waits behind a hot key passes it after `poll_every`, and the key stays in order.

@@ -37,6 +37,7 @@ mod settings;
 mod settings_at_work;
 mod settings_refused;
 mod settling;
+mod settling_of_owners;
 mod sharing;
 mod shutdown;
 mod sinks;

@@ -9,7 +9,10 @@ use pillarbox::{Delivery, Event, ListenerError, MemoryStore, Outbox, PARTITIONS,
 use pillarbox_testkit::acceptance::Desk;
 
 use crate::faults::{Faults, FaultyStore};
+use crate::owning::run_of;
 use crate::stage::{HOUR, Notes, SECOND, Stage, placed, write};
+
+const TENTH: Duration = Duration::from_millis(100);
 
 /// An instance that keeps order, on a store that fails as its faults say.
 fn start(stage: &Stage, seen: &Notes<Delivery>) -> (Outbox<FaultyStore>, Arc<Faults>) {
@@ -67,6 +70,33 @@ async fn slow_reads_keep_no_other_waiting() {
 
     assert_eq!(seen.ids(), ["order-1"]);
     assert_eq!(outbox.counts().done, 1);
+}
+
+/// D13: what becomes due of a partition while a key of it is being read is looked for right after, and not at the next
+/// poll.
+#[tokio::test(start_paused = true)]
+async fn event_that_is_due_waits_for_no_read_of_another_key() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let mut keys = (2..).map(|number| format!("order-{number}"));
+    let neighbour = keys.find(|key| partition_of(key) == partition_of("order-1")).unwrap();
+    stage.insert(run_of("order-1", 2)).await;
+    stage.insert(run_of(&neighbour, 1)).await;
+    let (builder, faults) = stage.faulty();
+    let listener = seen.answering(|delivery| match (delivery.attempt(), delivery.id()) {
+        (1, "order-1.1") => Err(ListenerError::retry_after(SECOND, "429")),
+        (2, _) | (_, "order-1.2") => Ok(()),
+        _ => Err(ListenerError::retry_after(SECOND + 4 * TENTH, "429")),
+    });
+    let outbox = builder.ordered().poll_every(HOUR).on("OrderPlaced", listener).start().unwrap();
+    stage.pass(TENTH).await;
+    assert_eq!(seen.len(), 2);
+
+    // At 1.3 s the first key goes on, and is read until 1.6 s.
+    *faults.reads_take.lock().unwrap() = 3 * TENTH;
+    stage.pass(3 * SECOND).await;
+
+    assert_eq!(seen.ids()[2..], ["order-1.1", "order-1.2", &format!("{neighbour}.1")].map(str::to_owned));
+    assert_eq!(outbox.counts().done, 3);
 }
 
 /// P1: who asks for a poll is answered once everything was looked at, though it is wanted again before that.

@@ -18,7 +18,8 @@ pub(super) struct Polls {
 struct Poll {
     reply: oneshot::Sender<Result<(), StoreError>>,
     unvisited: BTreeSet<u8>,
-    awaits_due: bool,
+    /// Where what is due was not looked for.
+    undue: BTreeSet<u8>,
     /// False while only a read is under way that began before.
     has_begun: bool,
 }
@@ -38,7 +39,7 @@ impl Polls {
         self.open.extend(self.asked.drain(..).map(|reply| Poll {
             reply,
             unvisited: owned.clone(),
-            awaits_due: true,
+            undue: owned.clone(),
             has_begun: false,
         }));
     }
@@ -50,22 +51,21 @@ impl Polls {
 
     /// These were visited.
     pub(super) fn visited(&mut self, partitions: &[u8]) {
-        for poll in self.open.iter_mut().filter(|poll| poll.has_begun) {
-            partitions.iter().for_each(|partition| {
-                poll.unvisited.remove(partition);
-            });
-        }
+        let begun = self.open.iter_mut().filter(|poll| poll.has_begun);
+        begun.for_each(|poll| poll.unvisited.retain(|partition| !partitions.contains(partition)));
     }
 
-    /// What is due was looked for, or there is no room for it.
-    pub(super) fn looked_for_due(&mut self) {
-        self.open.iter_mut().filter(|poll| poll.has_begun).for_each(|poll| poll.awaits_due = false);
+    /// What is due was looked for in these, or there is no room for it.
+    pub(super) fn looked_for_due(&mut self, partitions: &[u8]) {
+        let begun = self.open.iter_mut().filter(|poll| poll.has_begun);
+        begun.for_each(|poll| poll.undue.retain(|partition| !partitions.contains(partition)));
     }
 
-    /// Answers those for whom everything was looked at that can be read.
-    pub(super) fn answer(&mut self, can_be_read: impl Fn(u8) -> bool) {
-        let is_left = |poll: &Poll| poll.unvisited.iter().any(|partition| can_be_read(*partition));
-        let is_over = |poll: &mut Poll| !poll.awaits_due && !is_left(poll);
+    /// Answers those for whom everything was looked at that is owned and can be read.
+    pub(super) fn answer(&mut self, owned: &BTreeSet<u8>, can_be_read: impl Fn(u8) -> bool) {
+        let is_left =
+            |poll: &Poll| poll.unvisited.intersection(owned).any(|partition| can_be_read(*partition));
+        let is_over = |poll: &mut Poll| poll.undue.is_disjoint(owned) && !is_left(poll);
         for poll in self.open.extract_if(.., is_over) {
             // Nobody may be waiting any more.
             let _ = poll.reply.send(Ok(()));
@@ -88,7 +88,6 @@ mod tests {
     #[test]
     fn poll_ends_when_everything_was_looked_at_since() {
         let owned = BTreeSet::from([3, 4]);
-        let is_owned = |partition| owned.contains(&partition);
         let mut polls = Polls::default();
         let (reply, mut answer) = oneshot::channel();
         polls.ask(reply);
@@ -96,18 +95,18 @@ mod tests {
 
         // From a read that was under way before.
         polls.visited(&[3, 4]);
-        polls.looked_for_due();
-        polls.answer(is_owned);
+        polls.looked_for_due(&[3, 4]);
+        polls.answer(&owned, |_| true);
         assert!(answer.try_recv().is_err());
 
         polls.read_begins();
-        polls.visited(&[4]);
-        polls.looked_for_due();
-        polls.answer(is_owned);
-        assert!(answer.try_recv().is_err());
+        polls.visited(&[3, 4]);
+        polls.looked_for_due(&[4]);
+        polls.answer(&owned, |_| true);
+        assert!(answer.try_recv().is_err(), "what is due in one of them was left out");
 
-        // The other was given back meanwhile, or there is no room for what is in it.
-        polls.answer(|partition| partition == 4);
+        // The other was given back meanwhile.
+        polls.answer(&BTreeSet::from([4]), |_| true);
         assert!(answer.try_recv().unwrap().is_ok());
     }
 }

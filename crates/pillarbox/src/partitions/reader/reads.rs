@@ -108,12 +108,19 @@ impl Reader {
         if self.wanted.due_at > now {
             return false;
         }
-        let Some(read) = self.lanes.due(&self.all_owned()) else {
+        let owned = self.all_owned();
+        let Some(read) = self.lanes.due(&owned) else {
             self.wanted.due_at = now + PAUSE;
-            self.polls.looked_for_due();
+            if self.lanes.room() == 0 {
+                self.polls.looked_for_due(&owned);
+            }
             return false;
         };
-        self.wanted.due_at = now + self.parts.config.poll_every;
+        // Those of which a key is just being read are left out, and have their turn soon.
+        let is_visited = |partition: &u8| read.visits().iter().any(|visit| visit.partition == *partition);
+        let is_whole =
+            owned.iter().all(|partition| is_visited(partition) || self.leaving.contains_key(partition));
+        self.wanted.due_at = now + if is_whole { self.parts.config.poll_every } else { PAUSE };
         self.ask("due", move |store| {
             Box::pin(async move {
                 let came = safely(store.due(read.visits(), read.limit())).await;
@@ -190,9 +197,8 @@ impl Reader {
         }
         let partitions = self.wanted.visits(room);
         let Some(read) = self.lanes.fresh(&partitions, self.known.numbers) else { return false };
-        for visit in read.visits() {
-            self.wanted.hinted.remove(&visit.partition);
-        }
+        let visited: Vec<u8> = read.visits().iter().map(|visit| visit.partition).collect();
+        self.wanted.begun(&visited);
         add(&self.parts.meter.takes, 1);
         self.ask("fetch", move |store| {
             Box::pin(async move {
@@ -325,8 +331,8 @@ impl Reader {
         let now = self.parts.runtime.clock.now();
         self.wanted.sweep_at = now + SWEEP_EVERY.max(took.saturating_mul(SWEEP_SHARE));
         if let Ok(events) = &came {
-            add(&self.parts.meter.below_floor, events.len());
             for fetched in events {
+                self.parts.meter.meet_below_floor();
                 tracing::error!(
                     event_id = fetched.taken.event_id,
                     "this event became visible below the floor of its partition; it is delivered late"
@@ -340,7 +346,8 @@ impl Reader {
         let now = self.parts.runtime.clock.now();
         match came {
             Ok(due) => {
-                self.polls.looked_for_due();
+                let partitions: Vec<u8> = read.visits().iter().map(|visit| visit.partition).collect();
+                self.polls.looked_for_due(&partitions);
                 let is_full = due.events.len() >= read.limit();
                 let next = if is_full { Some(Duration::ZERO) } else { due.next_due_in };
                 self.wanted.due_at =
@@ -376,7 +383,7 @@ impl Reader {
         };
         let right = partition_of(key);
         if right != partition {
-            add(&self.parts.meter.misplaced, 1);
+            self.parts.meter.meet_misplaced();
             tracing::error!(
                 event_id = fetched.taken.event_id,
                 partition,

@@ -26,6 +26,8 @@ pub(super) struct Wanted {
     pub(super) hinted: BTreeSet<u8>,
     /// Partitions whose last read was full.
     pub(super) backlog: BTreeSet<u8>,
+    /// The hinted partition that was visited last: they take turns where there is no room for all of them.
+    last_hinted: u8,
     /// The partition with a backlog that was visited last: they take turns.
     last: u8,
     /// Partitions in which others may wait behind a key that has too many events, and when it is looked whether they do.
@@ -53,6 +55,7 @@ impl Wanted {
         Self {
             hinted: BTreeSet::new(),
             backlog: BTreeSet::new(),
+            last_hinted: u8::MAX,
             last: u8::MAX,
             crowded: BTreeMap::new(),
             is_reading: false,
@@ -99,14 +102,21 @@ impl Wanted {
     }
 
     /// The partitions to be visited if there is room for so many events: all that is hinted, and as much of the backlog
-    /// as is worth it.
+    /// as is worth it, but some of it in any case. Both take turns, for while more is written than is delivered there is
+    /// never room for all.
     pub(super) fn visits(&self, room: usize) -> Vec<u8> {
-        let mut visits: Vec<u8> = self.hinted.iter().copied().collect();
-        let most = (room / WORTH_A_VISIT).max(1).saturating_sub(visits.len());
-        let (before, after): (Vec<u8>, Vec<u8>) =
-            self.backlog.difference(&self.hinted).partition(|partition| **partition <= self.last);
-        visits.extend(after.into_iter().chain(before).take(most));
+        let mut visits = in_turn(self.hinted.iter(), self.last_hinted);
+        let mut backlog = in_turn(self.backlog.difference(&self.hinted), self.last);
+        backlog.truncate((room / WORTH_A_VISIT).saturating_sub(visits.len()).max(1));
+        visits.truncate(room.saturating_sub(backlog.len()).max(1));
+        visits.extend(backlog);
         visits
+    }
+
+    /// A visit of these has begun: what they were hinted for is being read.
+    pub(super) fn begun(&mut self, partitions: &[u8]) {
+        let hinted = partitions.iter().copied().filter(|partition| self.hinted.remove(partition));
+        self.last_hinted = hinted.last().unwrap_or(self.last_hinted);
     }
 
     /// A visit has ended; it came back full if more may be there.
@@ -167,6 +177,12 @@ impl Wanted {
     }
 }
 
+/// These partitions, those behind `last` first.
+fn in_turn<'a>(partitions: impl Iterator<Item = &'a u8>, last: u8) -> Vec<u8> {
+    let (before, after): (Vec<u8>, Vec<u8>) = partitions.partition(|partition| **partition <= last);
+    [after, before].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,5 +229,23 @@ mod tests {
         wanted.visited(9, true);
         assert_eq!(wanted.visits(WORTH_A_VISIT), [0]);
         assert_eq!(wanted.visits(1), [0], "a little room is used as well");
+    }
+
+    /// O1: while there is no room for all that is hinted, which is hinted again at once, everybody is visited.
+    #[test]
+    fn hinted_partitions_take_turns() {
+        let mut wanted = Wanted::new(Duration::ZERO);
+        wanted.backlog = [250].into();
+        let mut visited = BTreeSet::new();
+
+        for _ in 0..5 {
+            wanted.hinted.extend(0..200);
+            let visits = wanted.visits(50);
+            assert_eq!((visits.len(), visits.last()), (50, Some(&250)));
+            wanted.begun(&visits);
+            visited.extend(visits);
+        }
+
+        assert_eq!(visited, (0..200).chain([250]).collect());
     }
 }
