@@ -40,7 +40,8 @@ Examples:
   curl http://127.0.0.1:9464/status                     how outboxes and sinks are doing
   kill -HUP PID                                         read the file anew
 
-It ends at SIGTERM and SIGINT: what is under way is finished within `drain_timeout`, the rest is given back.
+It ends at SIGTERM and SIGINT: what is under way is finished within `drain_timeout`, the rest is given
+back, and all of it takes no longer than `shutdown_timeout`.
 ";
 
 /// Deliver events to brokers and webhooks, as a file says

@@ -46,6 +46,13 @@ const MOST_UNRECORDED: usize = 10_000;
 /// How long an event without a listener is held before it is looked at again.
 pub(crate) const HOLD_FOR: Duration = Duration::from_secs(60);
 
+/// How long closing takes at most, and what of it is left when listeners were waited for.
+const SHUTDOWN: Duration = Duration::from_secs(15);
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// A hundred years.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// The options that are plain values; each is documented at its setter, and has a line in `settings::option`.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -60,7 +67,8 @@ pub(crate) struct Config {
     pub(crate) cold_queue: usize,
     pub(crate) delivery_timeout: Duration,
     pub(crate) margin: Duration,
-    pub(crate) drain_timeout: Option<Duration>,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) shutdown_timeout: Option<Duration>,
     pub(crate) batch_size: usize,
     pub(crate) max_batch: Option<usize>,
     pub(crate) poll_every: Duration,
@@ -98,7 +106,8 @@ impl Default for Config {
             cold_queue: 1_000,
             delivery_timeout: Duration::from_secs(30),
             margin: Duration::from_secs(5),
-            drain_timeout: None,
+            drain_timeout: Duration::from_secs(5),
+            shutdown_timeout: None,
             batch_size: 50,
             max_batch: None,
             poll_every: Duration::from_secs(5),
@@ -146,13 +155,33 @@ impl Config {
         Pauses { first: self.sink_pause, longest: self.longest_sink_pause }
     }
 
-    /// How long closing waits for what runs.
-    pub(crate) fn drain_timeout(&self) -> Duration {
-        let by_mode = match self.mode() {
-            Mode::Claims => Duration::from_secs(5),
-            Mode::Ownership => Duration::from_secs(15),
-        };
-        self.drain_timeout.unwrap_or(by_mode)
+    /// How long closing takes at most, waiting for what runs included.
+    pub(crate) fn shutdown_timeout(&self) -> Duration {
+        let by_default = SHUTDOWN.max(self.drain_timeout.saturating_add(LAST_WORDS));
+        self.shutdown_timeout.unwrap_or(by_default)
+    }
+
+    /// The same, with durations that a clock can add up: whoever says `Duration::MAX` means never.
+    pub(crate) fn within_reach(mut self) -> Self {
+        for duration in [
+            &mut self.delivery_timeout,
+            &mut self.margin,
+            &mut self.drain_timeout,
+            &mut self.poll_every,
+            &mut self.skip_recent,
+            &mut self.lease_for,
+            &mut self.sink_pause,
+            &mut self.longest_sink_pause,
+            &mut self.heartbeat_every,
+            &mut self.silent_after,
+            &mut self.rebalance_every,
+        ] {
+            *duration = (*duration).min(NEVER);
+        }
+        for duration in [&mut self.shutdown_timeout, &mut self.keep_done_for, &mut self.in_flight_ttl] {
+            *duration = duration.map(|duration| duration.min(NEVER));
+        }
+        self
     }
 
     /// How long a row is leased at birth: the delivery, the way to the worker, and settling.
@@ -231,6 +260,15 @@ impl Config {
             "longest_sink_pause",
             format_args!("{:?}", self.longest_sink_pause),
             format_args!("it must be at least `sink_pause`, {:?}", self.sink_pause),
+        )?;
+        require(
+            self.shutdown_timeout() > self.drain_timeout,
+            "shutdown_timeout",
+            format_args!("{:?}", self.shutdown_timeout()),
+            format_args!(
+                "it must be longer than `drain_timeout`, {:?}: what is left of it is for recording and giving back",
+                self.drain_timeout
+            ),
         )?;
         if let Some(max) = self.max_batch {
             let size = self.batch_size;
@@ -350,7 +388,10 @@ mod tests {
 
         assert_eq!((config.workers, config.hot_queue, config.cold_queue), (4, 1_000, 1_000));
         assert_eq!((config.batch_size, config.max_batch, config.max_starts), (50, None, 5));
-        assert_eq!(config.drain_timeout(), Duration::from_secs(5));
+        assert_eq!(
+            (config.drain_timeout, config.shutdown_timeout()),
+            (Duration::from_secs(5), Duration::from_secs(15))
+        );
         assert_eq!(config.delivery_timeout, Duration::from_secs(30));
         assert_eq!(config.lease_for, Duration::from_secs(5 * 60));
         assert_eq!((config.poll_every, config.skip_recent), (Duration::from_secs(5), Duration::ZERO));
@@ -369,7 +410,10 @@ mod tests {
         assert_eq!(config.heartbeat_every, Duration::from_secs(5));
         assert_eq!(config.silent_after, Duration::from_secs(30));
         assert_eq!(config.rebalance_every, Duration::from_secs(10));
-        assert_eq!(config.drain_timeout(), Duration::from_secs(15));
+        assert_eq!(
+            (config.drain_timeout, config.shutdown_timeout()),
+            (Duration::from_secs(5), Duration::from_secs(15))
+        );
         assert_eq!(config.check(), Ok(()));
     }
 }

@@ -62,6 +62,17 @@ pub trait MetricsExporter: Send + Sync + 'static {
     /// A sink left an event unanswered: it may have arrived, and comes again. Does nothing by default.
     fn increment_unanswered(&self) {}
 
+    /// An outcome could not be recorded because the lease of its event had passed to another, who delivers it again. Does
+    /// nothing by default.
+    fn increment_lost_lease(&self) {}
+
+    /// An event was found in another partition than that of its key: its writer computes partitions wrongly, and the key
+    /// has no order. Does nothing by default.
+    fn increment_misplaced(&self) {}
+
+    /// An event became visible below the floor of its partition, and was found there late. Does nothing by default.
+    fn increment_below_floor(&self) {}
+
     /// What was found whenever somebody asked for the [handlers](crate::Outbox::handlers) that are owed; `None` if it
     /// failed. Does nothing by default.
     fn record_handlers(&self, handlers: Option<&HandlerCensus>) {
@@ -188,6 +199,24 @@ impl Meter {
         &self.exporter
     }
 
+    /// An outcome could not be recorded, for its event is another's by now.
+    pub(crate) fn lose_lease(&self) {
+        add(&self.lost_leases, 1);
+        self.exporter.increment_lost_lease();
+    }
+
+    /// An event was found in a wrong partition.
+    pub(crate) fn meet_misplaced(&self) {
+        add(&self.misplaced, 1);
+        self.exporter.increment_misplaced();
+    }
+
+    /// An event was found below the floor of its partition.
+    pub(crate) fn meet_below_floor(&self) {
+        add(&self.below_floor, 1);
+        self.exporter.increment_below_floor();
+    }
+
     /// A sink left an event unanswered.
     pub(crate) fn leave_unanswered(&self) {
         add(&self.unanswered, 1);
@@ -262,6 +291,15 @@ impl MetricsExporter for Guarded {
     }
     fn increment_unanswered(&self) {
         self.call(|exporter| exporter.increment_unanswered());
+    }
+    fn increment_lost_lease(&self) {
+        self.call(|exporter| exporter.increment_lost_lease());
+    }
+    fn increment_misplaced(&self) {
+        self.call(|exporter| exporter.increment_misplaced());
+    }
+    fn increment_below_floor(&self) {
+        self.call(|exporter| exporter.increment_below_floor());
     }
     fn record_handlers(&self, handlers: Option<&HandlerCensus>) {
         self.call(|exporter| exporter.record_handlers(handlers));

@@ -269,7 +269,7 @@ impl Settler {
                 self.remembered.note(settlement);
                 tracing::warn!(%event_id, ?outcome, "what is stored of its handlers has changed; the event is read anew");
             } else if is_lost && !*is_repeat {
-                add(&self.meter.lost_leases, 1);
+                self.meter.lose_lease();
                 self.remembered.note(settlement);
                 tracing::warn!(%event_id, ?outcome, "the lease had passed to another; its outcome counts");
             } else {

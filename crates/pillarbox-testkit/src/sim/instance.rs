@@ -12,7 +12,7 @@ use super::application::{Kind, SimStore, Writer};
 use super::cold_queue::ColdQueue;
 use super::handlers::Crew;
 use super::line::SimLine;
-use super::options::{Order, Settings};
+use super::options::{Options, Order, Settings};
 use super::pauses::Relay;
 use super::process::{Mortals, Process};
 use super::receivers::Receivers;
@@ -79,7 +79,7 @@ impl Instance {
         world.cover("closes in the middle of work", u64::from(is_at_work));
         let begun = world.clock.now();
         let closed = self.process.run(async move { outbox.close().await });
-        let limit = self.settings.drain_timeout + self.settings.drain_timeout.max(self.settings.margin);
+        let limit = self.settings.shutdown_timeout();
         tokio::select! {
             biased;
             _ = closed => {}
@@ -146,21 +146,11 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
         .lease_for(settings.lease_for)
         .poll_every(settings.poll_every)
         .drain_timeout(settings.drain_timeout)
+        .shutdown_timeout(settings.shutdown_timeout())
         .max_starts(options.max_starts)
         .sink_pauses(FIRST_SINK_PAUSE, settings.longest_sink_pause)
         .retry(Retry::exponential().initial(settings.first_retry).max_attempts(options.max_attempts));
-    if let Some((owned, beats)) = options.owned.zip(settings.beats.as_ref()) {
-        builder = builder
-            .heartbeat_every(beats.every)
-            .silent_after(beats.silent_after)
-            .rebalance_every(beats.rebalance_every);
-        builder = match owned.order {
-            Order::None => builder.mode(Mode::Ownership),
-            Order::GoOn => builder.ordered().stop_on_first_failure(false),
-            Order::Release => builder.ordered(),
-            Order::Park => builder.ordered().on_dead_head(DeadHead::Park),
-        };
-    }
+    builder = owning(builder, options, settings);
     if let Some(name) = settings.name {
         builder = builder.name(name);
     }
@@ -193,6 +183,25 @@ fn start_outbox(store: SimStore, process: &Arc<Process>, settings: &Settings, rn
         };
     }
     started(builder)
+}
+
+/// The same outbox as an owner of partitions, where there are any.
+fn owning(
+    builder: OutboxBuilder<SimStore>,
+    options: &Options,
+    settings: &Settings,
+) -> OutboxBuilder<SimStore> {
+    let Some((owned, beats)) = options.owned.zip(settings.beats.as_ref()) else { return builder };
+    let builder = builder
+        .heartbeat_every(beats.every)
+        .silent_after(beats.silent_after)
+        .rebalance_every(beats.rebalance_every);
+    match owned.order {
+        Order::None => builder.mode(Mode::Ownership),
+        Order::GoOn => builder.ordered().stop_on_first_failure(false),
+        Order::Release => builder.ordered(),
+        Order::Park => builder.ordered().on_dead_head(DeadHead::Park),
+    }
 }
 
 fn started(builder: OutboxBuilder<SimStore>) -> Outbox<SimStore> {

@@ -202,6 +202,11 @@ pub(super) struct Beats {
 }
 
 impl Settings {
+    /// How long closing takes at most.
+    pub(super) fn shutdown_timeout(&self) -> Duration {
+        self.drain_timeout + self.drain_timeout.max(self.margin)
+    }
+
     pub(super) fn draw(rng: &Rng, name: Option<&'static str>) -> Self {
         let delivery_timeout = rng.millis(1_000, 3_000);
         let margin = rng.millis(200, 1_000);

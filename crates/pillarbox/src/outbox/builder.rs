@@ -36,7 +36,7 @@ use crate::{AggregateType, DomainEvent, EventType, Listener, ListenerError, Sink
 /// | [`hot_queue`](Self::hot_queue), [`cold_queue`](Self::cold_queue) | 1,000 each | events that wait in memory |
 /// | [`retry`](Self::retry) | 10 attempts, 200 ms … 60 s | what follows a failure |
 /// | [`delivery_timeout`](Self::delivery_timeout) | 30 s | how long a listener may take |
-/// | [`drain_timeout`](Self::drain_timeout) | 5 s | how long `close` waits for listeners |
+/// | [`drain_timeout`](Self::drain_timeout), [`shutdown_timeout`](Self::shutdown_timeout) | 5 s, 15 s | how long `close` waits for listeners, and how long it takes at most |
 /// | [`poll_every`](Self::poll_every) | 5 s | the safety net when nothing wakes the poller |
 /// | [`batch_size`](Self::batch_size) | 50 | the first take; it grows with a backlog |
 /// | [`lease_for`](Self::lease_for) | 5 min | how long taken events belong to an instance |
@@ -310,10 +310,17 @@ impl<S: Store> OutboxBuilder<S> {
         self.set("margin", |config| config.margin = margin)
     }
 
-    /// How long [`close`](Outbox::close) waits for listeners that run; default 5 s, and 15 s with
-    /// [`Mode::Ownership`].
+    /// How long [`close`](Outbox::close) waits for listeners that run, before it cuts them off; default 5 s.
     pub fn drain_timeout(self, limit: Duration) -> Self {
-        self.set("drain_timeout", |config| config.drain_timeout = Some(limit))
+        self.set("drain_timeout", |config| config.drain_timeout = limit)
+    }
+
+    /// How long [`close`](Outbox::close) takes at most, the [drain timeout](Self::drain_timeout) included; default 15 s, or
+    /// ten seconds more than that if this is longer. What is left of it after draining is for recording outcomes,
+    /// and for giving back events and partitions; all of it is needed only if the database does not answer. It must be
+    /// longer than the drain timeout.
+    pub fn shutdown_timeout(self, limit: Duration) -> Self {
+        self.set("shutdown_timeout", |config| config.shutdown_timeout = Some(limit))
     }
 
     /// How many events the first take asks for; default 50. While takes come back full it doubles, up to the
@@ -501,6 +508,7 @@ impl<S: Store> OutboxBuilder<S> {
         if let Some(error) = self.bad_handlers {
             return Err(error.into());
         }
+        self.config = self.config.within_reach();
         let checked =
             self.config.check().and_then(|()| self.check_routes()).and_then(|()| self.check_topology());
         checked.map_err(|error| self.with_origins(error))?;

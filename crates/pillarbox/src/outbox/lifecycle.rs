@@ -105,6 +105,7 @@ impl Engine {
     /// Stops in order: intake, queues, what runs, outcomes.
     pub(super) async fn close(&self) {
         self.shutdown.drain();
+        let end = self.runtime.clock.now() + self.config.shutdown_timeout();
         let released = self.counts().released;
         let drained = async {
             if let Some(dispatcher) = &self.dispatcher {
@@ -112,7 +113,7 @@ impl Engine {
             }
             self.all_ended().await;
         };
-        let limit = self.config.drain_timeout();
+        let limit = self.config.drain_timeout;
         if self.runtime.timeout(limit, drained).await.is_none() {
             tracing::warn!(
                 ?limit,
@@ -134,7 +135,8 @@ impl Engine {
             }
         };
         // Outcomes that cannot be recorded now are abandoned by the settler; this is only the last resort.
-        if self.runtime.timeout(limit.max(self.config.margin), last_words).await.is_none() {
+        let left = end.saturating_sub(self.runtime.clock.now());
+        if self.runtime.timeout(left, last_words).await.is_none() {
             tracing::error!("closing took too long; leases that are left will end by themselves");
         }
     }
@@ -174,7 +176,7 @@ pub(super) async fn stop_when_told(dispatcher: Arc<Dispatcher>, announcer: Arc<A
 /// Gives back what was not begun, and cuts off what takes longer than the drain timeout.
 async fn drain(dispatcher: Arc<Dispatcher>) {
     dispatcher.release_queued().await;
-    dispatcher.runtime.clock.sleep(dispatcher.config.drain_timeout()).await;
+    dispatcher.runtime.clock.sleep(dispatcher.config.drain_timeout).await;
     dispatcher.shutdown.cut();
 }
 

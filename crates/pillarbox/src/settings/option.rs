@@ -97,8 +97,13 @@ pub(crate) const OPTIONS: &[Opt] = &[
     option!(
         "drain_timeout",
         config.drain_timeout,
-        "How long closing waits for listeners that run; \"none\" is 5 s, and 15 s where partitions are owned.",
-        example = "\"5s\"",
+        "How long closing waits for listeners that run, before it cuts them off.",
+    ),
+    option!(
+        "shutdown_timeout",
+        config.shutdown_timeout,
+        "How long closing takes at most, waiting for listeners included; 15 s, or drain_timeout and 10 s, if not given.",
+        example = "\"15s\"",
         elsewhere = &["instance.graceful-shutdown-timeout-seconds"],
     ),
     option!(
@@ -348,6 +353,12 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "How long the store waits for what others have locked; 5 s if not given.",
         example = "\"5s\"",
     ),
+    option!(
+        "store.longest_transaction",
+        store.longest_transaction,
+        "How long transactions that write events stay open, on MySQL and MariaDB with owned partitions; 10 s if not given.",
+        example = "\"10s\"",
+    ),
 ];
 
 /// What others have and there is not here, with what to do instead.
@@ -396,14 +407,15 @@ mod tests {
         }
         let config = fields!(Config, draft.config,
             enabled discard_when_disabled topology publish_after_save store_events name workers hot_queue cold_queue
-            delivery_timeout margin drain_timeout batch_size max_batch poll_every skip_recent lease_for max_starts
+            delivery_timeout margin drain_timeout shutdown_timeout batch_size max_batch poll_every skip_recent lease_for max_starts
             unroutable done keep_done_for run_events run_bytes in_flight_ttl sink_pause
             longest_sink_pause mode is_ordered stop_on_first_failure
             dead_head heartbeat_every silent_after rebalance_every);
         let retry = fields!(RetryConfig, draft.retry,
             kind initial max multiplier jitter spread max_attempts max_retries only never);
         let store = fields!(StoreSettings, draft.store,
-            url url_file schema prefix migrate max_connections create_if_missing wake_up lock_timeout);
+            url url_file schema prefix migrate max_connections create_if_missing wake_up lock_timeout
+            longest_transaction);
         [config, retry, store].concat()
     }
 

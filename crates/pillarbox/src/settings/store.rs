@@ -27,6 +27,9 @@ pub struct StoreSettings {
     pub wake_up: Option<bool>,
     /// How long the store waits for what others have locked.
     pub lock_timeout: Option<Duration>,
+    /// How long transactions that write events stay open, which only stores need to be told that cannot see it: those for
+    /// MySQL and MariaDB.
+    pub longest_transaction: Option<Duration>,
 }
 
 impl fmt::Debug for StoreSettings {
@@ -41,6 +44,7 @@ impl fmt::Debug for StoreSettings {
             .field("create_if_missing", &self.create_if_missing)
             .field("wake_up", &self.wake_up)
             .field("lock_timeout", &self.lock_timeout)
+            .field("longest_transaction", &self.longest_transaction)
             .finish_non_exhaustive()
     }
 }

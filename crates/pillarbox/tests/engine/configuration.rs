@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use pillarbox::store::Mode;
+use pillarbox::store::{Mode, Status};
 use pillarbox::{
     ConfigError, DeadHead, Delivery, FanOut, GLOBAL, Handlers, Leased, ListenerError, MemorySink,
     MemoryStore, OutboxBuilder, PollerHandler, Retry,
 };
 
-use crate::stage::{HOUR, SECOND, Stage};
+use crate::stage::{HOUR, Notes, SECOND, Stage, placed, write};
 
 #[track_caller]
 fn refused(change: impl FnOnce(OutboxBuilder<MemoryStore>) -> OutboxBuilder<MemoryStore>, expected: &str) {
@@ -138,6 +138,23 @@ async fn endless_durations_are_refused() {
     assert!(error.to_string().starts_with("`lease_for` is 300s"), "{error}");
 }
 
+/// D1, O4: where leases do not depend on them, durations without an end mean never, and the outbox works.
+#[tokio::test(start_paused = true)]
+async fn endless_durations_mean_never() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let outbox = stage.outbox().ordered().poll_every(Duration::MAX).delivery_timeout(Duration::MAX);
+    let outbox = outbox.drain_timeout(Duration::MAX).rebalance_every(Duration::MAX).margin(Duration::ZERO);
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+    stage.pass(SECOND).await;
+
+    write(&outbox, placed("order-1")).await;
+    stage.pass(SECOND).await;
+    outbox.close().await;
+
+    assert_eq!(seen.ids(), ["order-1"]);
+    assert_eq!(stage.status("order-1").await, Status::Done);
+}
+
 /// O2, O7: order and its policies are refused where they would do nothing.
 #[tokio::test(start_paused = true)]
 async fn order_without_ownership_is_refused() {
@@ -166,7 +183,21 @@ async fn silence_shorter_than_two_heartbeats_is_refused() {
         |outbox| outbox.ordered().heartbeat_every(Duration::ZERO),
         "`heartbeat_every` is 0ns: it must be longer than zero",
     );
+    refused(
+        |outbox| outbox.ordered().rebalance_every(Duration::ZERO),
+        "`rebalance_every` is 0ns: it must be longer than zero",
+    );
     assert!(Stage::set().outbox().ordered().delivery_timeout(2 * HOUR).start().is_ok());
+}
+
+/// O4: the whole of a shutdown that its drain takes up alone is refused; a longer drain alone makes the whole longer.
+#[tokio::test(start_paused = true)]
+async fn shutdown_that_is_all_drain_is_refused() {
+    refused(
+        |outbox| outbox.shutdown_timeout(5 * SECOND),
+        "`shutdown_timeout` is 5s: it must be longer than `drain_timeout`, 5s: what is left of it is for recording and giving back",
+    );
+    assert!(Stage::set().outbox().drain_timeout(HOUR).start().is_ok());
 }
 
 /// O4: where rows are claimed a silence is checked as well; what outcomes need is in the leases of the rows.

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillarbox::store::{Mode, Ownership, Status};
-use pillarbox::{DeadHead, Delivery, Event, ListenerError, MemoryStore, OutboxBuilder, Retry, Source};
+use pillarbox::{
+    DeadHead, Delivery, Event, ListenerError, MemoryStore, OutboxBuilder, PARTITIONS, Retry, Source,
+};
 use pillarbox_testkit::acceptance::Desk;
 
 use crate::stage::{HOUR, MILLISECOND, Notes, SECOND, Stage, placed, write};
@@ -193,19 +195,23 @@ async fn parked_key_waits_for_an_operator() {
     assert_eq!(second.counts().done, 3);
 }
 
-/// O3: events without a key go to the partitions of their writer, and wait for nothing.
+/// O3: events without a key go to partitions of their writer, which need nobody else, and wait for nothing.
 #[tokio::test(start_paused = true)]
 async fn events_without_a_key_stay_with_their_writer() {
-    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
-    let outbox = ordered(&stage).poll_every(HOUR).on("OrderPlaced", seen.listener()).start().unwrap();
-    stage.pass(SECOND).await;
+    let (stage, here, elsewhere) = (Stage::set(), Notes::<Delivery>::new(), Notes::<Delivery>::new());
+    let start = |seen: &Notes<Delivery>| {
+        ordered(&stage).poll_every(HOUR).on("OrderPlaced", seen.listener()).start().unwrap()
+    };
+    let (outbox, other) = (start(&here), start(&elsewhere));
+    stage.pass(60 * SECOND).await;
+    assert_eq!((outbox.partitions().len(), other.partitions().len()), (PARTITIONS / 2, PARTITIONS / 2));
 
-    for _ in 0..20 {
+    for _ in 0..300 {
         write(&outbox, Event::of_json("OrderPlaced", "{}").unwrap()).await;
     }
     stage.pass(MILLISECOND).await;
 
-    assert_eq!(seen.len(), 20);
+    assert_eq!((here.len(), elsewhere.len()), (300, 0));
 }
 
 /// O2: without order, keys are not waited for.

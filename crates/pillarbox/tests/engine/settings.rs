@@ -70,7 +70,14 @@ const CASES: &[Case] = &[
         Some(("\"9s\"", |b| b.delivery_timeout(SECONDS_9))),
     ),
     case("margin", Some("\"5s\""), "\"1s\"", "\"500ms\"", Some(("\"9s\"", |b| b.margin(SECONDS_9)))),
-    case("drain_timeout", None, "\"1s\"", "\"500ms\"", Some(("\"9s\"", |b| b.drain_timeout(SECONDS_9)))),
+    case(
+        "drain_timeout",
+        Some("\"5s\""),
+        "\"1s\"",
+        "\"500ms\"",
+        Some(("\"9s\"", |b| b.drain_timeout(SECONDS_9))),
+    ),
+    case("shutdown_timeout", None, "\"1m\"", "\"90s\"", Some(("\"9s\"", |b| b.shutdown_timeout(SECONDS_9)))),
     case("max_starts", Some("5"), "8", "16", Some(("9", |b| b.max_starts(9)))),
     case("run_events", Some("500"), "8", "16", Some(("9", |b| b.run_limits(9, 9)))),
     case("run_bytes", Some("\"4MiB\""), "\"1MiB\"", "\"64KiB\"", Some(("9", |b| b.run_limits(9, 9)))),
@@ -167,6 +174,7 @@ const CASES: &[Case] = &[
     case("store.create_if_missing", None, "true", "false", None),
     case("store.wake_up", None, "true", "false", None),
     case("store.lock_timeout", None, "\"1s\"", "\"2s\"", None),
+    case("store.longest_transaction", None, "\"1m\"", "\"2m\"", None),
 ];
 
 fn variable(case: &Case) -> (String, String) {

@@ -139,7 +139,7 @@ async fn delete_done_deletes_done_events() {
     }
 }
 
-/// M4: `drain_timeout` is E's `graceful-shutdown-timeout-seconds`.
+/// D1: `drain_timeout` is how long closing waits for listeners.
 #[tokio::test(start_paused = true)]
 async fn drain_timeout_is_how_long_closing_waits() {
     let stage = Stage::set();
@@ -152,6 +152,24 @@ async fn drain_timeout_is_how_long_closing_waits() {
     outbox.close().await;
 
     assert!((12 * SECOND..13 * SECOND).contains(&(stage.now() - begun)), "{:?}", stage.now() - begun);
+}
+
+/// M4, O4: `shutdown_timeout` is E's `graceful-shutdown-timeout-seconds`: the longest that closing takes.
+#[tokio::test(start_paused = true)]
+async fn shutdown_timeout_is_how_long_closing_takes_at_most() {
+    let stage = Stage::set();
+    let (listener, mut desk) = Desk::open();
+    let (outbox, faults) = stage.faulty();
+    let settings = Settings::from_toml("drain_timeout = \"2s\"\nshutdown_timeout = \"20s\"").unwrap();
+    let outbox = outbox.settings(settings).on("OrderPlaced", listener).start().unwrap();
+    write(&outbox, placed("order-1")).await;
+    let _kept = desk.next().await;
+    faults.settles_hang.store(true, Ordering::Relaxed);
+
+    let begun = stage.now();
+    outbox.close().await;
+
+    assert!((20 * SECOND..21 * SECOND).contains(&(stage.now() - begun)), "{:?}", stage.now() - begun);
 }
 
 /// M4: `heartbeat_every` and `silent_after` are E's `heartbeat-interval-seconds` and `stale-instance-timeout-seconds`.

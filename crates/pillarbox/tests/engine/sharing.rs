@@ -1,11 +1,13 @@
 //! Owned partitions: shares, handing over, and taking over.
 
+use std::time::Duration;
+
 use pillarbox::store::{Holding, Instance, Mode, Owner, Ownership};
 use pillarbox::{Delivery, MemoryStore, Outbox, OutboxBuilder, PARTITIONS, Stopped};
 use pillarbox_testkit::acceptance::Desk;
 
 use crate::owning::run_of;
-use crate::stage::{HOUR, Notes, SECOND, Stage};
+use crate::stage::{HOUR, MILLISECOND, Notes, SECOND, Stage};
 
 fn ordered(stage: &Stage) -> OutboxBuilder<MemoryStore> {
     stage.outbox().ordered()
@@ -16,12 +18,15 @@ fn instance(name: &str, mode: Mode) -> Instance {
     Instance { owner: Owner::new(name, 1), is_named: false, mode, live_for: 30 * SECOND }
 }
 
+fn all_partitions() -> Vec<u8> {
+    (0..=u8::MAX).collect()
+}
+
 /// Joins and takes every partition that is free, as a process would that then dies.
 async fn take_all(stage: &Stage, name: &str) -> Vec<Holding> {
     let instance = instance(name, Mode::Ownership);
     stage.store.join(&instance).await.unwrap();
-    let all: Vec<u8> = (0..=u8::MAX).collect();
-    stage.store.acquire(&instance, &all).await.unwrap()
+    stage.store.acquire(&instance, &all_partitions()).await.unwrap()
 }
 
 /// O4: two instances come to equal shares, and each event is delivered once.
@@ -96,6 +101,26 @@ async fn partitions_of_the_dead_are_taken_over() {
     assert_eq!(outbox.partitions().len(), PARTITIONS);
 }
 
+/// O5: with a silence of 2 s and a heartbeat each second, what a crashed instance had is taken over within 3 s.
+#[tokio::test(start_paused = true)]
+async fn short_silence_makes_short_pauses() {
+    let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
+    let outbox = ordered(&stage).margin(Duration::ZERO).silent_after(2 * SECOND).heartbeat_every(SECOND);
+    let victim = Instance { live_for: 2 * SECOND, ..instance("victim", Mode::Ownership) };
+    stage.store.join(&victim).await.unwrap();
+    assert_eq!(stage.store.acquire(&victim, &all_partitions()).await.unwrap().len(), PARTITIONS);
+    stage.pending(&["order-1"]).await;
+    // A heartbeat falls just before the end of the victim's leases, and the next a second later.
+    stage.pass(SECOND - 10 * MILLISECOND).await;
+    let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
+
+    stage.pass(SECOND).await;
+    assert_eq!(seen.len(), 0, "the leases last");
+    stage.pass(SECOND + 10 * MILLISECOND).await;
+
+    assert_eq!((seen.ids(), outbox.partitions().len()), (vec!["order-1".to_owned()], PARTITIONS));
+}
+
 /// O5: what runs when a partition is to be handed over ends first, and its followers are delivered by the next owner.
 #[tokio::test(start_paused = true)]
 async fn partition_is_handed_over_when_it_is_drained() {
@@ -160,7 +185,7 @@ async fn restarted_instance_takes_over_its_own() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
     let before = Instance { is_named: true, ..instance("relay-1", Mode::Ownership) };
     stage.store.join(&before).await.unwrap();
-    stage.store.acquire(&before, &(0..=u8::MAX).collect::<Vec<_>>()).await.unwrap();
+    stage.store.acquire(&before, &all_partitions()).await.unwrap();
     stage.pending(&["order-1"]).await;
 
     let outbox = ordered(&stage).name("relay-1").on("OrderPlaced", seen.listener()).start().unwrap();

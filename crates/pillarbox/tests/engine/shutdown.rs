@@ -154,13 +154,14 @@ async fn close_ends_without_a_database() {
     assert_eq!(stage.status("order-1").await, Status::New);
 }
 
-/// D8: with a database that never answers, closing takes the drain timeout and the time for the last words.
+/// D8, O4: with a database that never answers, closing takes the shutdown timeout, of which the drain timeout is a part.
 #[tokio::test(start_paused = true)]
 async fn close_ends_though_the_database_never_answers() {
     let (stage, logs) = (Stage::set(), Logs::collect());
     let (listener, mut desk) = Desk::open();
     let (outbox, faults) = stage.faulty();
-    let outbox = outbox.on("OrderPlaced", listener).workers(1).drain_timeout(7 * SECOND).start().unwrap();
+    let outbox = outbox.drain_timeout(7 * SECOND).shutdown_timeout(14 * SECOND);
+    let outbox = outbox.on("OrderPlaced", listener).workers(1).start().unwrap();
     write_all(&outbox, &orders(3)).await;
     let call = desk.next().await;
     faults.settles_hang.store(true, Ordering::Relaxed);
@@ -175,6 +176,33 @@ async fn close_ends_though_the_database_never_answers() {
 
     assert!((14 * SECOND..15 * SECOND).contains(&took), "{took:?}");
     assert!(call.is_cancelled());
+    let errors = logs.at(Level::ERROR);
+    assert_eq!(errors, ["closing took too long; leases that are left will end by themselves"]);
+}
+
+/// O4: an owner that hangs, on a database that does not answer, is closed after 15 s in all; listeners have 5 s of them.
+#[tokio::test(start_paused = true)]
+async fn graceful_shutdown_contains_the_drain() {
+    let (stage, logs) = (Stage::set(), Logs::collect());
+    let (listener, mut desk) = Desk::open();
+    let (outbox, faults) = stage.faulty();
+    let outbox = outbox.ordered().on("OrderPlaced", listener).start().unwrap();
+    stage.pass(SECOND).await;
+    write(&outbox, placed("order-1")).await;
+    let call = desk.next().await;
+    faults.settles_hang.store(true, Ordering::Relaxed);
+
+    let begun = stage.now();
+    let cut_off = async {
+        stage.pass(5 * SECOND - MILLISECOND).await;
+        assert!(!call.is_cancelled());
+        stage.pass(2 * MILLISECOND).await;
+        assert!(call.is_cancelled());
+    };
+    tokio::join!(outbox.close(), cut_off);
+    let took = stage.now() - begun;
+
+    assert!((15 * SECOND..16 * SECOND).contains(&took), "{took:?}");
     let errors = logs.at(Level::ERROR);
     assert_eq!(errors, ["closing took too long; leases that are left will end by themselves"]);
 }

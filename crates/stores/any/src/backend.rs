@@ -295,6 +295,9 @@ fn of_mysql(options: AnyOptions) -> MySqlOptions {
     if let Some(lock_timeout) = options.lock_timeout {
         chosen = chosen.lock_timeout(lock_timeout);
     }
+    if let Some(longest_transaction) = options.longest_transaction {
+        chosen = chosen.longest_transaction(longest_transaction);
+    }
     chosen
 }
 

@@ -19,6 +19,7 @@ use crate::{AnyStore, Kind, backend, kind};
 /// | `read_only` | false |
 /// | `wake_up` | true where the database can do it |
 /// | `lock_timeout` | 5 s |
+/// | `longest_transaction` | 10 s, on MySQL and MariaDB |
 ///
 /// What a database cannot do is refused when it is connected to.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ pub struct AnyOptions {
     pub(crate) read_only: bool,
     pub(crate) wake_up: Option<bool>,
     pub(crate) lock_timeout: Option<Duration>,
+    pub(crate) longest_transaction: Option<Duration>,
 }
 
 impl AnyOptions {
@@ -45,6 +47,7 @@ impl AnyOptions {
             read_only: false,
             wake_up: None,
             lock_timeout: None,
+            longest_transaction: None,
         }
     }
 
@@ -98,6 +101,14 @@ impl AnyOptions {
         self
     }
 
+    /// How long transactions that write events stay open, those of other programs included, for owned partitions on MySQL and
+    /// MariaDB: an event that is committed later than this comes late, and perhaps after later ones of its key. The other
+    /// databases show which transactions are open, and need not be told.
+    pub fn longest_transaction(mut self, longest_transaction: Duration) -> Self {
+        self.longest_transaction = Some(longest_transaction);
+        self
+    }
+
     /// Takes what a file or the environment says, but for the URL; what is set by a call wins, before this one and after
     /// it.
     pub fn settings(mut self, settings: &StoreSettings) -> Self {
@@ -107,6 +118,7 @@ impl AnyOptions {
         self.create_if_missing = self.create_if_missing.or(settings.create_if_missing);
         self.wake_up = self.wake_up.or(settings.wake_up);
         self.lock_timeout = self.lock_timeout.or(settings.lock_timeout);
+        self.longest_transaction = self.longest_transaction.or(settings.longest_transaction);
         self
     }
 
@@ -141,6 +153,9 @@ impl AnyOptions {
             Kind::MySql if self.wake_up == Some(true) => {
                 "`wake_up` cannot be had from MySQL, which tells nobody of a commit; leave it out, and poll more often"
             }
+            Kind::Sqlite | Kind::Postgres if self.longest_transaction.is_some() => {
+                "`longest_transaction` is for MySQL and MariaDB; leave it out, this database shows what is open"
+            }
             _ => return Ok(()),
         };
         Err(StoreError::Config(refusal.into()))
@@ -169,6 +184,7 @@ impl fmt::Debug for AnyOptions {
             .field("read_only", &self.read_only)
             .field("wake_up", &self.wake_up)
             .field("lock_timeout", &self.lock_timeout)
+            .field("longest_transaction", &self.longest_transaction)
             .finish_non_exhaustive()
     }
 }

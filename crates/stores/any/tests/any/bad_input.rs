@@ -1,9 +1,12 @@
 //! What makes no sense is refused before anything is connected to, and no password is shown.
 
+use std::time::Duration;
+
 use pillarbox::store::StoreError;
 use pillarbox_any::{AnyOptions, AnyStore, Kind};
 
 const POSTGRES: &str = "postgres://shop:secret@localhost/shop";
+const MINUTE: Duration = Duration::from_secs(60);
 const MYSQL: &str = "mysql://shop:secret@localhost/shop";
 
 async fn refused(options: AnyOptions) -> String {
@@ -33,6 +36,14 @@ async fn options_that_a_database_does_not_have_are_refused() {
         (AnyStore::options(POSTGRES).create_if_missing(true), "`create_if_missing` is for SQLite files"),
         (AnyStore::options(MYSQL).create_if_missing(true), "`create_if_missing` is for SQLite files"),
         (AnyStore::options(MYSQL).wake_up(true), "`wake_up` cannot be had from MySQL"),
+        (
+            AnyStore::options(POSTGRES).longest_transaction(MINUTE),
+            "`longest_transaction` is for MySQL and MariaDB",
+        ),
+        (
+            AnyStore::options("orders.db").longest_transaction(MINUTE),
+            "`longest_transaction` is for MySQL and MariaDB",
+        ),
     ] {
         let answer = refused(options).await;
 

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
                 the_name_of_a_store_has_no_password
                 schema_and_prefix_reach_the_tables
                 other_spellings_of_the_scheme_connect
+                the_longest_transaction_reaches_who_must_be_told
                 transactions_of_other_databases_are_refused
             }
         );

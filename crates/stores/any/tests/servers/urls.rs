@@ -1,7 +1,9 @@
 //! What a URL and its options lead to.
 
+use std::time::Duration;
+
 use pillarbox::Event;
-use pillarbox::store::{Administration, TxStore};
+use pillarbox::store::{Administration, Ownership, TxStore};
 use pillarbox_any::{AnyStore, Kind};
 
 use crate::stage::AnyStage;
@@ -48,6 +50,24 @@ pub(crate) async fn other_spellings_of_the_scheme_connect(stage: &AnyStage) {
 
         assert_eq!(store.kind(), stage.store.kind());
         store.close().await;
+    }
+}
+
+/// O1: how long transactions take reaches the database that does not show it, and one that does refuses to be told.
+pub(crate) async fn the_longest_transaction_reaches_who_must_be_told(stage: &AnyStage) {
+    let mut tx = stage.store.begin().await.unwrap();
+    stage.store.insert(&mut tx, &[Event::of_json("OrderPlaced", "{}").unwrap()], None).await.unwrap();
+    AnyStore::commit(tx).await.unwrap();
+
+    let hasty = stage.options().longest_transaction(Duration::ZERO).connect().await;
+
+    if stage.store.kind() == Kind::MySql {
+        let hasty = hasty.unwrap();
+        assert_eq!(stage.store.numbers().await.unwrap().closed, 0, "ten seconds have not passed");
+        assert!(hasty.numbers().await.unwrap().closed > 0);
+        hasty.close().await;
+    } else {
+        assert!(hasty.unwrap_err().to_string().starts_with("`longest_transaction` is for MySQL and MariaDB"));
     }
 }
 
