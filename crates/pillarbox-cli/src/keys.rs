@@ -29,6 +29,9 @@ const NO_ORDER: &str = "no key waits here, for no order is kept: the mode of thi
 /// Where order is kept, an event that failed holds up those of its key that follow, until it is done or dead. With the
 /// policy `park` its key stays held up when it is dead, until you resume or skip it. Discarding the dead event, or
 /// replaying it, frees its key as well.
+///
+/// Where keys hold back nothing (`stop_on_first_failure = false`, or partitions without order) the table looks the same:
+/// each key with an event that waits for another attempt is listed and counted, though nothing waits behind it.
 #[derive(Args, Debug)]
 #[command(after_help = command::help(EXAMPLES))]
 pub(crate) struct Keys {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, SharedString, counter, gauge};
-use pillarbox::store::{Census, HandlerCensus};
+use pillarbox::store::{Census, HandlerCensus, Mode};
 use pillarbox::{Keys, MetricsExporter, Share};
 
 use crate::names;
@@ -19,6 +19,9 @@ pub struct Metrics {
     failed: Counter,
     died: Counter,
     unanswered: Counter,
+    lost_leases: Counter,
+    misplaced: Counter,
+    below_floor: Counter,
     hot_queue: Gauge,
     cold_queue: Gauge,
     lag: Gauge,
@@ -46,6 +49,9 @@ impl Metrics {
             failed: counter(names::FAILED),
             died: counter(names::DIED),
             unanswered: counter(names::UNANSWERED),
+            lost_leases: counter(names::LOST_LEASES),
+            misplaced: counter(names::MISPLACED),
+            below_floor: counter(names::BELOW_FLOOR),
             hot_queue: gauge(names::HOT_QUEUE),
             cold_queue: gauge(names::COLD_QUEUE),
             lag: gauge(names::LAG),
@@ -98,6 +104,18 @@ impl MetricsExporter for Metrics {
         self.unanswered.increment(1);
     }
 
+    fn increment_lost_lease(&self) {
+        self.lost_leases.increment(1);
+    }
+
+    fn increment_misplaced(&self) {
+        self.misplaced.increment(1);
+    }
+
+    fn increment_below_floor(&self) {
+        self.below_floor.increment(1);
+    }
+
     fn record_queue_depths(&self, hot: usize, cold: usize) {
         self.hot_queue.set(hot as f64);
         self.cold_queue.set(cold as f64);
@@ -121,6 +139,8 @@ impl MetricsExporter for Metrics {
     fn record_census(&self, census: Option<&Census>) {
         let most =
             |census: &Census| census.partitions.iter().map(|tenancy| tenancy.pending()).max().unwrap_or(0);
+        // Where rows are claimed there are no partitions, and what waits is not counted by them.
+        let census = census.filter(|census| census.mode == Mode::Ownership);
         self.pending.set(or_unknown(census.map(|census| census.pending() as f64)));
         self.pending_max.set(or_unknown(census.map(|census| most(census) as f64)));
     }

@@ -10,6 +10,9 @@ pub(crate) const FAILED: &str = "pillarbox_failed_total";
 pub(crate) const DIED: &str = "pillarbox_died_total";
 pub(crate) const UNKNOWN_HANDLER: &str = "pillarbox_unknown_handler_total";
 pub(crate) const UNANSWERED: &str = "pillarbox_unanswered_total";
+pub(crate) const LOST_LEASES: &str = "pillarbox_lost_leases_total";
+pub(crate) const MISPLACED: &str = "pillarbox_misplaced_total";
+pub(crate) const BELOW_FLOOR: &str = "pillarbox_below_floor_total";
 pub(crate) const HOT_QUEUE: &str = "pillarbox_hot_queue";
 pub(crate) const COLD_QUEUE: &str = "pillarbox_cold_queue";
 pub(crate) const LAG: &str = "pillarbox_taken_lag_seconds";
@@ -28,7 +31,7 @@ pub(crate) const HANDLER_OWED: &str = "pillarbox_handler_owed";
 pub(crate) const SINK_UP: &str = "pillarbox_sink_up";
 pub(crate) const ROUTE_PAUSED: &str = "pillarbox_route_paused";
 
-const COUNTERS: [(&str, &str); 8] = [
+const COUNTERS: [(&str, &str); 11] = [
     (HOT_ENQUEUED, "Events that entered the hot queue after their commit"),
     (HOT_DROPPED, "Events that found the hot queue full and were left to the poller"),
     (COLD_ENQUEUED, "Events that entered the cold queue from the table"),
@@ -36,6 +39,9 @@ const COUNTERS: [(&str, &str); 8] = [
     (FAILED, "Deliveries that failed and spent an attempt"),
     (DIED, "Events recorded as dead"),
     (UNANSWERED, "How often a sink left an event unanswered, which may have arrived and comes again"),
+    (LOST_LEASES, "Outcomes that could not be recorded because the lease had passed to another instance"),
+    (MISPLACED, "Events found in another partition than that of their key, whose writer computes it wrongly"),
+    (BELOW_FLOOR, "Events that became visible below the floor of their partition, and came late"),
     (UNKNOWN_HANDLER, "How often an event was looked at that is owed to a handler which is not registered"),
 ];
 
@@ -49,8 +55,11 @@ const GAUGES: [(&str, &str); 16] = [
     (INSTANCES, "Instances that are alive; NaN while the heartbeat fails"),
     (PARTITIONS_ASSIGNED, "Partitions that this instance holds; NaN while the heartbeat fails"),
     (PARTITIONS_FAIR, "Partitions that this instance should hold; NaN while the heartbeat fails"),
-    (PENDING, "Pending events in all partitions; NaN if they could not be counted"),
-    (PENDING_MAX, "Pending events in the partition that has most; NaN if they could not be counted"),
+    (PENDING, "Pending events in all partitions; NaN if they could not be counted, or rows are claimed"),
+    (
+        PENDING_MAX,
+        "Pending events in the partition that has most; NaN if they could not be counted, or rows are claimed",
+    ),
     (
         KEYS_BLOCKED,
         "Keys that wait for one of their events in the partitions of this instance; NaN while unknown",

@@ -1,6 +1,7 @@
 //! The binary `pillarbox`, run as a user runs it.
 
 mod bench;
+mod daemon;
 mod dead;
 mod demo;
 mod doctor;
@@ -9,6 +10,7 @@ mod guide;
 mod handlers;
 mod keys;
 mod looking;
+mod misplaced;
 mod mistakes;
 mod operator;
 mod pausing;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::relay::{Relay, configure, free_port, get, to_stdout};
+use crate::daemon::{Relay, free_port, get};
+use crate::relay::{configure, to_stdout};
 use crate::shop::Shop;
 
 /// Long enough for anything, even on a busy machine.

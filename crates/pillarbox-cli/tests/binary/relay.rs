@@ -2,16 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "what the tests stand on may fail as loudly as they do")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Stdio};
+use std::io::BufReader;
 
-use pillarbox_testkit::port;
 use serde_json::Value;
 
+use crate::daemon::{PATIENCE, Relay, free_port, get};
 use crate::shop::{Answer, Shop, pillarbox};
-
-/// Long enough for anything, even on a busy machine.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A configuration that prints all events of a shop, and can be reached at `port`.
 pub(crate) fn to_stdout(shop: &Shop, port: u16) -> String {
@@ -45,68 +41,10 @@ pub(crate) fn configure(shop: &Shop, text: &str) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-pub(crate) fn free_port() -> u16 {
-    port::free()
-}
-
-/// A relay that runs; killed when it is dropped.
-pub(crate) struct Relay {
-    child: Child,
-    out: BufReader<Box<dyn Read>>,
-}
-
-impl Relay {
-    pub(crate) fn start(config: &str) -> Self {
-        let mut program = pillarbox();
-        program.args(["relay", "--config", config]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = program.spawn().unwrap();
-        let out = BufReader::new(Box::new(child.stdout.take().unwrap()) as Box<dyn Read>);
-        Self { child, out }
-    }
-
-    /// The next event that it prints.
-    pub(crate) fn event(&mut self) -> Value {
-        let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
-    }
-
-    /// Nobody reads what it prints any more.
-    pub(crate) fn stop_reading(&mut self) {
-        let (read, _) = std::io::pipe().unwrap();
-        drop(std::mem::replace(&mut self.out, BufReader::new(Box::new(read))));
-    }
-
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    /// Ends it as a supervisor does, and gives what it said.
-    pub(crate) fn stop(mut self) -> Answer {
-        self.signal(rustix::process::Signal::TERM);
-        let status = self.child.wait().unwrap();
-        let (mut out, mut err) = (String::new(), String::new());
-        self.out.read_to_string(&mut out).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        Answer { code: status.code(), out, err }
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-    }
-}
-
-/// What the relay answers to GET: the status line and the body. Waits until it listens.
-pub(crate) fn get(port: u16, path: &str) -> (String, String) {
-    let mut stream = port::reach(port, |waited| assert!(waited < PATIENCE, "nobody listens on port {port}"));
-    write!(stream, "GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.lines().next().unwrap().to_owned(), body.to_owned())
+/// Nobody reads what the relay prints any more.
+fn stop_reading(relay: &mut Relay) {
+    let (read, _) = std::io::pipe().unwrap();
+    drop(std::mem::replace(&mut relay.out, BufReader::new(Box::new(read))));
 }
 
 /// K3: what was inserted by anybody is delivered, as CloudEvents, and done; SIGTERM ends it well.
@@ -148,7 +86,7 @@ fn relay_can_be_watched() {
     for line in [
         "# TYPE pillarbox_delivered_total counter",
         "pillarbox_sink_up{sink=\"console\"} 1",
-        "pillarbox_partition_pending_max{outbox=\"outbox\"}",
+        "pillarbox_partition_pending_max{outbox=\"outbox\"} NaN",
     ] {
         assert!(page.contains(line), "{line} in {page}");
     }
@@ -168,7 +106,7 @@ fn status_says_since_when_a_sink_is_down() {
     };
     assert_eq!((&sink()["state"], &sink()["down_since"]), (&"well".into(), &Value::Null));
 
-    relay.stop_reading();
+    stop_reading(&mut relay);
     shop.write(&[("order-2", 0)]);
     let begun = std::time::Instant::now();
     let down = loop {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::relay::{Relay, configure, free_port, get, to_stdout};
+use crate::daemon::{Relay, free_port, get};
+use crate::relay::{configure, to_stdout};
 use crate::shop::{Answer, Shop, pillarbox};
 
 /// Long enough for anything, even on a busy machine.

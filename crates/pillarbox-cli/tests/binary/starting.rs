@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::relay::{Relay, configure, free_port, get, to_stdout};
+use crate::daemon::{Relay, free_port, get};
+use crate::relay::{configure, to_stdout};
 use crate::shop::{Answer, Shop, pillarbox};
 
 /// Long enough for anything, even on a busy machine.

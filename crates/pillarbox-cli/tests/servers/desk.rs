@@ -13,7 +13,7 @@ use crate::program::{Answer, pillarbox};
 pub(crate) const PASSWORD: &str = "open-sesame-17";
 
 /// Commands that need an outbox that exists.
-pub(crate) const ON_AN_OUTBOX: [(&str, &[&str]); 7] = [
+pub(crate) const ON_AN_OUTBOX: [(&str, &[&str]); 10] = [
     ("status", &[]),
     ("tail", &["--once"]),
     ("dead list", &[]),
@@ -21,6 +21,9 @@ pub(crate) const ON_AN_OUTBOX: [(&str, &[&str]); 7] = [
     ("dead replay", &["--all"]),
     ("dead discard", &["--all", "--yes"]),
     ("purge", &["--older-than", "30d"]),
+    ("keys list", &[]),
+    ("keys resume", &["--all"]),
+    ("keys skip", &["order-17"]),
 ];
 
 /// An empty database, and the right to do anything in it.

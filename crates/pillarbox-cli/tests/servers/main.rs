@@ -1,16 +1,20 @@
 //! The binary `pillarbox` on PostgreSQL and MariaDB, run as a user runs it.
 
 mod bench;
+#[path = "../binary/daemon.rs"]
+mod daemon;
 mod dead;
 mod desk;
 mod doctor;
 #[path = "../binary/follower.rs"]
 mod follower;
+mod keys;
 mod operator;
 mod pausing;
 #[path = "../binary/program.rs"]
 mod program;
 mod refusals;
+mod relaying;
 mod tail;
 
 use std::process::ExitCode;
@@ -33,6 +37,15 @@ fn main() -> ExitCode {
             status_is_watched
             purge_deletes_old_done_events_and_nothing_else
         }
+        keys {
+            parked_keys_are_listed
+            resumed_key_tries_its_dead_event_again
+            skipped_key_goes_on_without_its_dead_event
+            key_that_is_not_parked_is_not_found
+            claims_have_no_keys
+            status_tells_who_shares_and_what_waits
+            metrics_tell_of_partitions_and_keys
+        }
         pausing {
             paused_route_is_kept_and_resumed
             waiting_events_are_recalled
@@ -50,6 +63,9 @@ fn main() -> ExitCode {
             discard_deletes_dead_events
             an_unknown_event_is_not_found
             dead_events_are_selected_by_what_they_have_in_common
+        }
+        relaying {
+            longest_transaction_of_the_file_reaches_the_store
         }
         bench {
             a_bench_leaves_nothing_behind

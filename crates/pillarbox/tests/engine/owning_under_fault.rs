@@ -222,11 +222,15 @@ async fn instance_that_hangs_is_replaced() {
     write(&hung, event).await;
 
     let other = brisk(Outbox::builder(store)).on("OrderPlaced", seen.listener()).start().unwrap();
-    while seen.len() == 0 {
-        other.poll().await.unwrap();
-        tokio::task::yield_now().await;
-    }
+    let taking_over = async {
+        while seen.len() == 0 {
+            other.poll().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    let taken_over = tokio::time::timeout(60 * SECOND, taking_over).await;
 
+    assert!(taken_over.is_ok(), "the one that hangs keeps its partitions");
     release.send(()).unwrap();
     drop(release);
     assert_eq!(seen.ids(), ["order-1"]);
