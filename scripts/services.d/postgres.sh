@@ -73,7 +73,7 @@ SQL
     mv "$DIR/data.new" "$DIR/data"
 }
 
-# Durable as in production, with room for many tests at once. `pillarbox_tls` is refused without TLS.
+# Durable as in production, with room for many tests at once, also for those that prepare transactions. `pillarbox_tls` is refused without TLS.
 write_settings() {
     cat >"$DIR/pg_hba.conf" <<HBA
 hostnossl all         pillarbox_tls 127.0.0.1/32 reject
@@ -90,7 +90,7 @@ shared_buffers = 128MB
 fsync = on
 synchronous_commit = on
 wal_level = logical
-max_prepared_transactions = 0
+max_prepared_transactions = 64
 password_encryption = scram-sha-256
 ssl = on
 ssl_cert_file = '$DIR/cert.pem'

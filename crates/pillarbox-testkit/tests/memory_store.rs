@@ -85,6 +85,10 @@ impl OwnershipHarness for MemoryHarness {
     async fn write_without_partition(&self, event: &Event) {
         write(self, std::slice::from_ref(event)).await;
     }
+
+    async fn misplace(&self, event_id: &str, partition: u8) {
+        assert!(self.store.misplace(event_id, partition));
+    }
 }
 
 /// The system's clock, late or early by as much as a test says.

@@ -104,6 +104,15 @@ impl MemoryStore {
         table.change(seq, |row| row.unreadable = Some(reason.to_owned()));
         true
     }
+
+    /// Puts the row of `event_id` into another partition, as a writer could that computes it wrongly. For tests. Returns
+    /// whether there is such a row.
+    pub fn misplace(&self, event_id: &str, partition: u8) -> bool {
+        let mut table = self.database.table();
+        let Some(seq) = table.seq_of(event_id) else { return false };
+        table.change(seq, |row| row.partition = partition);
+        true
+    }
 }
 
 impl Default for MemoryStore {

@@ -29,6 +29,9 @@ pub trait OwnershipHarness: StoreHarness<Store: Ownership> {
     /// Writes an event as somebody would who knows nothing of partitions.
     fn write_without_partition(&self, event: &Event) -> impl Future<Output = ()> + Send;
 
+    /// Puts the row of `event_id` into another partition, as a writer could that computes it wrongly.
+    fn misplace(&self, event_id: &str, partition: u8) -> impl Future<Output = ()> + Send;
+
     /// The closed number when all that is open has had its time; the one of the store, unless that goes by a clock.
     fn closed_in_time(&self) -> impl Future<Output = i64> + Send {
         async { self.store().numbers().await.expect("the store tells its numbers").closed }
@@ -134,6 +137,14 @@ pub async fn fetch_one(harness: &impl OwnershipHarness, holding: &Holding) -> Fe
 /// Writes the event that an order was placed, and fetches it: the partition has no other fresh one.
 pub async fn place(harness: &impl OwnershipHarness, holding: &Holding, order: &str) -> Fetched {
     write(harness, &[order_placed(order)]).await;
+    fetch_one(harness, holding).await
+}
+
+/// Writes the event that an order was placed into a partition, whichever is right, and fetches it.
+pub async fn misplace(harness: &impl OwnershipHarness, holding: &Holding, order: &str) -> Fetched {
+    let event = order_placed(order);
+    write(harness, std::slice::from_ref(&event)).await;
+    harness.misplace(event.id(), holding.partition).await;
     fetch_one(harness, holding).await
 }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use pillarbox::partition_of;
 use pillarbox::store::{Administration, Outcome, Ownership, Purge, Selection, Status};
 
 use super::ownership::{
-    OwnershipHarness, aside_of, behind_key, blocked, due, dying, joined, own, owner_of, parked, place, seq,
+    OwnershipHarness, aside_of, behind_key, blocked, due, dying, joined, misplace, own, owner_of,
+    owner_of_all, parked, place, seq,
 };
 use super::ownership_asides::{only, place_without_key, replay};
 use super::settlements::{dead, retry};
@@ -44,7 +46,7 @@ pub async fn dead_event_releases_its_key(harness: &impl OwnershipHarness) {
 /// O6: a parked key survives the death of its owner.
 pub async fn parked_key_survives_its_owner(harness: &impl OwnershipHarness) {
     let (relay, other) = (joined(harness, "relay").await, joined(harness, "relay-2").await);
-    let held = own(harness, &dying(&relay), pillarbox::partition_of("order-17")).await;
+    let held = own(harness, &dying(&relay), partition_of("order-17")).await;
     let head = place(harness, &held, "order-17").await;
     settle(harness, &head.taken, parked()).await;
 
@@ -89,6 +91,45 @@ pub async fn skip_frees_a_parked_key(harness: &impl OwnershipHarness) {
     let free = only(blocked(harness, &held).await);
     assert_eq!((free.first, free.parked_for), (Some(seq(&follower)), None));
     assert!(free.ready_in.is_zero());
+}
+
+/// O6: a key whose writer computed a wrong partition is parked there, and skipped as any other.
+pub async fn misplaced_key_is_skipped(harness: &impl OwnershipHarness) {
+    let (_, holdings) = owner_of_all(harness).await;
+    let wrong = &holdings[usize::from(!partition_of("order-17"))];
+    let head = misplace(harness, wrong, "order-17").await;
+    assert_eq!(settle(harness, &head.taken, parked()).await, NONE);
+    assert_eq!(only(blocked(harness, wrong).await).parked_for.as_ref(), Some(&head.taken.event_id));
+
+    assert_eq!(harness.store().skip(&["order-17".to_owned()]).await.unwrap(), 1);
+
+    assert_eq!(blocked(harness, wrong).await, []);
+    assert_eq!(stored(harness, &head.taken.event_id).await.status, Ok(Status::Dead));
+}
+
+/// O6: a key of which events lie in two partitions is parked in each for itself; replaying one event frees the key where
+/// that lies, and skipping the key frees it wherever it is parked.
+pub async fn key_is_parked_in_each_of_its_partitions(harness: &impl OwnershipHarness) {
+    let (_, holdings) = owner_of_all(harness).await;
+    let right = &holdings[usize::from(partition_of("order-17"))];
+    let wrong = &holdings[usize::from(!partition_of("order-17"))];
+    let (first, second) =
+        (place(harness, right, "order-17").await, misplace(harness, wrong, "order-17").await);
+    for head in [&first, &second] {
+        assert_eq!(settle(harness, &head.taken, parked()).await, NONE);
+    }
+    let third = misplace(harness, &holdings[usize::from(!partition_of("order-18"))], "order-18").await;
+    settle(harness, &third.taken, parked()).await;
+
+    let parked_for = async |held| only(blocked(harness, held).await).parked_for;
+    assert_eq!(parked_for(right).await.as_ref(), Some(&first.taken.event_id));
+    assert_eq!(parked_for(wrong).await.as_ref(), Some(&second.taken.event_id));
+    assert_eq!(harness.store().census().await.unwrap().parked_keys, 3);
+
+    assert_eq!(harness.store().skip(&["order-17".to_owned()]).await.unwrap(), 2);
+    assert_eq!(harness.store().census().await.unwrap().parked_keys, 1);
+    replay(harness, &third).await;
+    assert_eq!(harness.store().census().await.unwrap().parked_keys, 0);
 }
 
 /// O6: discarding the event that a key is parked for frees the key.

@@ -258,7 +258,7 @@ pub async fn rows_without_a_partition_are_adopted(harness: &impl OwnershipHarnes
     }
 }
 
-/// W9: events without a key are spread over the partitions, none of which gets more than a tenth.
+/// W9: events without a key are spread over the partitions: of two for each, most have some and none has many.
 pub async fn events_without_a_key_are_spread(harness: &impl OwnershipHarness) {
     let (_, holdings) = owner_of_all(harness).await;
     let events: Vec<Event> = (0..512).map(|_| without_key()).collect();
@@ -271,7 +271,7 @@ pub async fn events_without_a_key_are_spread(harness: &impl OwnershipHarness) {
     assert_eq!(partitions.len(), 512);
     let used: BTreeSet<u8> = partitions.iter().copied().collect();
     let most = used.iter().map(|one| partitions.iter().filter(|other| one == *other).count()).max();
-    assert!(most.unwrap() <= 51, "{most:?}");
+    assert!(used.len() >= 180 && most.unwrap() <= 16, "{} are used, and one by {most:?}", used.len());
 }
 
 fn visits(holdings: &[Holding]) -> Vec<Visit> {

@@ -306,6 +306,8 @@ macro_rules! ownership_list {
                 parked_key_survives_its_owner
                 replay_resumes_a_parked_key
                 skip_frees_a_parked_key
+                misplaced_key_is_skipped
+                key_is_parked_in_each_of_its_partitions
                 discard_frees_a_parked_key
                 purge_leaves_parked_events
                 key_is_parked_for_one_event
@@ -410,6 +412,8 @@ mod tests {
             include_str!("revisions.rs"),
             include_str!("fences.rs"),
             include_str!("operations.rs"),
+            include_str!("pauses.rs"),
+            include_str!("outlines.rs"),
             include_str!("purges.rs"),
             include_str!("wake_ups.rs"),
             include_str!("ownership_members.rs"),
@@ -419,6 +423,7 @@ mod tests {
             include_str!("ownership_parking.rs"),
             include_str!("ownership_outcomes.rs"),
             include_str!("ownership_revisions.rs"),
+            include_str!("ownership_pauses.rs"),
             include_str!("ownership_census.rs"),
             include_str!("ownership_modes.rs"),
         ] {

@@ -15,13 +15,19 @@ pub struct Census {
     pub instances: Vec<Registration>,
     /// All partitions, in their order; none with [`Mode::Claims`].
     pub partitions: Vec<Tenancy>,
-    /// Pending events that have no partition yet, because somebody wrote them without: the next fetch gives them
-    /// theirs. 0 with [`Mode::Claims`], where nobody looks for it.
+    /// Pending events that have no partition yet, because somebody wrote them without, or with a number that is none: the
+    /// next fetch gives them theirs. 0 with [`Mode::Claims`], where nobody looks for it.
     pub unplaced: u64,
-    /// Keys that must not go on, those that are parked included: as many as
-    /// [`Ownership::blocked`](super::Ownership::blocked) tells of all partitions.
+    /// Keys of which an event was set aside because it failed or because its key waits, and those that are parked: as
+    /// many as [`Ownership::blocked`](super::Ownership::blocked) tells of all partitions.
+    ///
+    /// They wait where keys hold back. Where they do not (without
+    /// [`ordered`](crate::OutboxBuilder::ordered), or with
+    /// [`stop_on_first_failure(false)`](crate::OutboxBuilder::stop_on_first_failure)), the table looks the same: each key
+    /// with an event that waits for another attempt counts, though nothing waits behind it.
     pub blocked_keys: u64,
-    /// Keys that wait for an operator.
+    /// Keys that wait for an operator. One that is parked in several partitions, because a writer computed them wrongly,
+    /// counts in each.
     pub parked_keys: u64,
 }
 

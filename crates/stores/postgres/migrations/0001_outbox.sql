@@ -52,7 +52,7 @@ CREATE INDEX outbox_event_aggregate ON outbox_event (aggregate_id, seq) WHERE ag
 
 CREATE INDEX outbox_event_dead ON outbox_event (seq) WHERE is_dead;
 
--- The partition of a row whose writer left it out: the low byte of MurmurHash3 (x86, 32 bits, seed 0) of the
+-- The partition of a row whose writer left it out, or gave a number that is none: the low byte of MurmurHash3 (x86, 32 bits, seed 0) of the
 -- key's UTF-8. It calls no function of ours, so that no search path can lead it astray. A product of two numbers
 -- of 32 bits may not fit into 64 bits with a sign, so the left one is multiplied in halves.
 CREATE FUNCTION outbox_fill_partition() RETURNS trigger
@@ -93,5 +93,5 @@ $$;
 CREATE TRIGGER outbox_event_partition
 BEFORE INSERT ON outbox_event
 FOR EACH ROW
-WHEN (NEW.event_partition IS NULL AND NEW.event_key IS NOT NULL)
+WHEN (coalesce(NEW.event_partition, -1) NOT BETWEEN 0 AND 255 AND NEW.event_key IS NOT NULL)
 EXECUTE FUNCTION outbox_fill_partition();

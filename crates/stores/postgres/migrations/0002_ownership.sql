@@ -54,7 +54,7 @@ CREATE TABLE outbox_parked (
 ALTER TABLE outbox_event
 ADD CONSTRAINT outbox_event_endless CHECK (available_at < 'infinity' OR event_key IS NOT NULL) NOT VALID;
 
--- The partition of a row without a key whose writer left it out: one by its number.
+-- The partition of a row without a key whose writer left it out, or gave a number that is none: one by its number.
 CREATE FUNCTION outbox_spread_partition() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -67,5 +67,5 @@ $$;
 CREATE TRIGGER outbox_event_spread
 BEFORE INSERT ON outbox_event
 FOR EACH ROW
-WHEN (NEW.event_partition IS NULL AND NEW.event_key IS NULL)
+WHEN (coalesce(NEW.event_partition, -1) NOT BETWEEN 0 AND 255 AND NEW.event_key IS NULL)
 EXECUTE FUNCTION outbox_spread_partition();

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillarbox::partition_of;
 use pillarbox::store::{Blocked, Due, Fetched, Mode, StoreError, Taken, Token, Visit};
 use pillarbox_sql::members::adopted_by;
 use pillarbox_sql::{in_records, rows};
@@ -71,8 +70,8 @@ impl PostgresStore {
         Ok(first_of_each(read, limit))
     }
 
-    /// What is fresh, and the highest number that was given before. Rows without a partition get theirs before; there are
-    /// none, unless triggers were off when they were written.
+    /// What is fresh, and the highest number that was given before. Rows without a partition, or with a number that is none,
+    /// get theirs before; there are none, unless triggers were off when they were written.
     async fn read_fresh(&self, visits: Visits, limit: usize) -> Result<(Vec<Fetched>, i64), StoreError> {
         let visits = Arc::new(visits);
         for _ in 0..ROUNDS {
@@ -181,12 +180,8 @@ impl PostgresStore {
 
     pub(crate) async fn skip_keys(&self, keys: &[String]) -> Result<u64, StoreError> {
         let keys = keys.to_vec();
-        let partitions: Vec<i16> = keys.iter().map(|key| i16::from(partition_of(key))).collect();
-        self.execute(
-            |inner| &inner.operating,
-            move |inner| inner.query(&inner.statements.skip).bind(&partitions).bind(&keys),
-        )
-        .await
+        self.execute(|inner| &inner.operating, move |inner| inner.query(&inner.statements.skip).bind(&keys))
+            .await
     }
 }
 
@@ -207,7 +202,7 @@ fn first_of_each(mut fetched: Vec<Fetched>, limit: usize) -> Vec<Fetched> {
     fetched
 }
 
-/// Gives every row without a partition its own.
+/// Gives every row without a partition, or with a number that is none, its own.
 pub(crate) async fn place_all(inner: &Inner, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     loop {
         let unplaced = inner.query(&inner.statements.unplaced).bind(rows(PLACED_AT_ONCE));

@@ -34,10 +34,11 @@ FROM partitions;
 
 -- Keys that wait for an operator to decide about a dead event.
 CREATE TABLE outbox_parked (
-    event_key TEXT PRIMARY KEY,
+    event_key TEXT NOT NULL,
     event_partition INTEGER NOT NULL,
     event_id TEXT NOT NULL,
-    parked_at INTEGER NOT NULL
+    parked_at INTEGER NOT NULL,
+    PRIMARY KEY (event_key, event_partition)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX outbox_parked_partition ON outbox_parked (event_partition);

@@ -104,4 +104,10 @@ impl OwnershipHarness for SqliteHarness {
         let insert = sqlx::query(insert).bind(event.id()).bind(event.event_type()).bind(event.key());
         insert.execute(self.store.pool()).await.expect("the row is written");
     }
+
+    async fn misplace(&self, event_id: &str, partition: u8) {
+        let misplace = "UPDATE outbox_event SET event_partition = ? WHERE event_id = ?";
+        let misplace = sqlx::query(misplace).bind(partition).bind(event_id);
+        assert_eq!(misplace.execute(self.store.pool()).await.expect("the row is moved").rows_affected(), 1);
+    }
 }

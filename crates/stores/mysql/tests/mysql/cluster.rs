@@ -19,6 +19,7 @@ impl Cluster for MySqlStage {
 impl Shell for MySqlStage {
     const NOW: &'static str = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '2000-01-01 00:00:00', UTC_TIMESTAMP(6))";
     const UNTIL: &'static str = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '2000-01-01 00:00:00', until)";
+    const OWNER: &'static str = "incarnation";
     const WRITES_AT_ONCE: bool = true;
     const SECONDS: u64 = 60;
 

@@ -137,6 +137,7 @@ fn add_trials(suite: &mut Suite, server: Server) {
         partitions {
             trigger_agrees_with_the_vectors
             trigger_leaves_other_rows_alone
+            partition_that_is_none_is_not_stored
             store_writes_the_partition
         }
         plans {

@@ -4,6 +4,7 @@ use pillarbox::store::TxStore;
 use pillarbox::{Event, partition_of};
 use pillarbox_mysql::MySqlStore;
 use pillarbox_testkit::partition_vectors::VECTORS;
+use sqlx::{Connection, Executor};
 
 use crate::stage::MySqlStage;
 
@@ -35,6 +36,22 @@ pub(crate) async fn trigger_leaves_other_rows_alone(stage: &MySqlStage) {
 
     assert_eq!(partition(stage, "no-key").await, None);
     assert_eq!(partition(stage, "placed").await, Some(3));
+}
+
+/// W12: a number that is no partition is refused in the strict mode of the server, and becomes one without.
+pub(crate) async fn partition_that_is_none_is_not_stored(stage: &MySqlStage) {
+    let mut connection = stage.store.pool().acquire().await.unwrap().detach();
+    let insert = "INSERT INTO outbox_event (event_id, event_type, payload, event_key, event_partition)
+        VALUES ('below', 'OrderPlaced', '{}', 'order-17', -64), ('above', 'OrderPlaced', '{}', 'order-17', 256)";
+
+    connection.execute("SET sql_mode = 'STRICT_TRANS_TABLES'").await.unwrap();
+    let refused = connection.execute(insert).await.unwrap_err();
+    connection.execute("SET sql_mode = ''").await.unwrap();
+    connection.execute(insert).await.unwrap();
+
+    assert!(refused.to_string().contains("Out of range value"), "{refused}");
+    assert_eq!([partition(stage, "below").await, partition(stage, "above").await], [Some(0), Some(255)]);
+    connection.close().await.unwrap();
 }
 
 /// W9: the store writes the partition itself, so that it does without the trigger.

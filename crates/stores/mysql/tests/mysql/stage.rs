@@ -226,6 +226,12 @@ impl OwnershipHarness for MySqlStage {
         self.run(trigger).await;
     }
 
+    async fn misplace(&self, event_id: &str, partition: u8) {
+        let misplace = sqlx::query("UPDATE outbox_event SET event_partition = ? WHERE event_id = ?");
+        let misplaced = misplace.bind(partition).bind(event_id).execute(self.store.pool()).await;
+        assert_eq!(misplaced.unwrap().rows_affected(), 1);
+    }
+
     /// That of a store for which no transaction takes any time.
     async fn closed_in_time(&self) -> i64 {
         let store = self.options().longest_transaction(Duration::ZERO).connect().await.unwrap();

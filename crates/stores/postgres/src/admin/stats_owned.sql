@@ -16,17 +16,7 @@ WITH pending AS (
     -- What is in no partition that there is.
     SELECT count(*), 0, min(due_at)
     FROM outbox_event
-    WHERE event_partition IS NULL
-        AND status = 0
-    UNION ALL
-    SELECT count(*), 0, min(due_at)
-    FROM outbox_event
-    WHERE event_partition < 0
-        AND status = 0
-    UNION ALL
-    SELECT count(*), 0, min(due_at)
-    FROM outbox_event
-    WHERE event_partition > 255
+    WHERE coalesce(event_partition, -1) NOT BETWEEN 0 AND 255
         AND status = 0
     UNION ALL
     SELECT 0, count(*), min(due_at)

@@ -10,6 +10,6 @@ WHERE aside_at IS NOT NULL
     AND event_key IS NOT NULL
     AND coalesce(reason, '') NOT IN ('delayed', 'replayed');
 
--- Empty, but for rows that were written past the triggers.
+-- Empty, but for rows that were written past the triggers: without a partition, or with a number that is none.
 CREATE INDEX IF NOT EXISTS outbox_event_unplaced ON outbox_event (seq)
-WHERE event_partition IS NULL;
+WHERE coalesce(event_partition, -1) NOT BETWEEN 0 AND 255;

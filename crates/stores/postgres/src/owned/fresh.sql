@@ -8,7 +8,7 @@ unplaced AS MATERIALIZED (
         outbox.mode = 'ownership' AND EXISTS (
             SELECT
             FROM outbox_event
-            WHERE event_partition IS NULL
+            WHERE coalesce(event_partition, -1) NOT BETWEEN 0 AND 255
         ) AS is_there
     FROM outbox
 )

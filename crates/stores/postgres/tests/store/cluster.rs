@@ -22,6 +22,7 @@ impl Cluster for PostgresStage {
 impl Shell for PostgresStage {
     const NOW: &'static str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     const UNTIL: &'static str = "(extract(epoch FROM until) * 1000000)::bigint";
+    const OWNER: &'static str = "owner_incarnation";
     const WRITES_AT_ONCE: bool = true;
     const SECONDS: u64 = 60;
 

@@ -7,6 +7,7 @@ mod cancellations;
 mod cluster;
 mod examinations;
 mod floors;
+mod held_snapshot;
 mod histories;
 mod hot_path;
 mod isolation;
@@ -16,6 +17,7 @@ mod modes;
 mod names;
 mod nested;
 mod owned_reads;
+mod owned_wake_ups;
 mod plans;
 mod pooled;
 mod pooler;
@@ -81,6 +83,7 @@ macro_rules! store_trials {
             floors {
                 nothing_appears_below_a_closed_number
                 open_writer_holds_the_closed_number
+                prepared_writer_holds_the_closed_number
                 lost_connection_discards_the_closed_number
             }
             histories {
@@ -151,6 +154,9 @@ macro_rules! store_trials {
                 forgotten_transaction_inside_is_not_passed_on
                 write_without_a_transaction_is_refused
             }
+            held_snapshot {
+                floors_pass_from_owner_to_owner_under_a_held_snapshot
+            }
             owned_reads {
                 fetch_touches_ten_pages_per_partition
                 backlog_costs_what_is_fetched
@@ -158,10 +164,14 @@ macro_rules! store_trials {
                 large_batch_is_recorded_by_two_at_once
                 floor_far_below_is_read_from_in_spans
                 rows_written_past_the_triggers_are_adopted
+                partition_that_is_none_is_corrected
                 rows_that_are_aside_are_adopted
                 endless_wait_without_a_key_is_explained
                 calls_of_owners_are_one_statement
                 blocked_key_costs_the_same_however_many_wait
+            }
+            owned_wake_ups {
+                commit_reaches_the_owner_in_another_process_without_a_poll
             }
             plans {
                 statements_use_their_indexes

@@ -28,6 +28,18 @@ const LITTER: &str = "
     SELECT 'done-' || n, 'OrderPlaced', '{}', n % 256 FROM generate_series(1, 60000) AS n;
     UPDATE outbox_event SET status = 1";
 
+/// Rows whose writer gave numbers that are no partitions, and such rows from beside the triggers.
+const BY_HAND: &str = "
+    INSERT INTO outbox_event (event_id, event_type, payload, event_key, event_partition) VALUES
+    ('above', 'OrderPlaced', '{}', 'order-17', 256),
+    ('below', 'OrderPlaced', '{}', 'order-17', -64),
+    ('keyless', 'OrderPlaced', '{}', NULL, -1)";
+const PAST_TRIGGERS: &str = "
+    INSERT INTO outbox_event (event_id, event_type, payload, event_key, event_partition) VALUES
+    ('past-above', 'OrderPlaced', '{}', 'order-17', 32767),
+    ('past-below', 'OrderPlaced', '{}', 'order-17', -64),
+    ('past-keyless', 'OrderPlaced', '{}', NULL, -32768)";
+
 /// Two fresh rows in each partition.
 const FRESH: &str = "
     INSERT INTO outbox_event (event_id, event_type, payload, event_partition)
@@ -44,11 +56,11 @@ pub(crate) async fn fetch_touches_ten_pages_per_partition(stage: &PostgresStage)
 
     for partitions in [0..=255, 7..=7] {
         let count = partitions.clone().count() as i64;
-        let (rows, pages) = pages(stage, partitions, 60_000).await;
+        let (rows, pages) = pages(stage, partitions, |_| 60_000).await;
         assert_eq!(rows, 2 * count);
         assert!(pages <= 10 * count, "{pages} pages for {count} partitions");
     }
-    let (_, from_the_beginning) = pages(stage, 0..=255, 0).await;
+    let (_, from_the_beginning) = pages(stage, 0..=255, |_| 0).await;
     assert!(from_the_beginning > 10_000, "nothing lay in the way: {from_the_beginning} pages");
     holder.execute("ROLLBACK").await.unwrap();
 }
@@ -63,7 +75,7 @@ pub(crate) async fn backlog_costs_what_is_fetched(stage: &PostgresStage) {
         )
         .await;
 
-    let (rows, pages) = pages(stage, 0..=255, 0).await;
+    let (rows, pages) = pages(stage, 0..=255, |_| 0).await;
 
     assert_eq!(rows, 5 * 256);
     assert!(pages <= 10 * 256, "{pages} pages");
@@ -132,7 +144,11 @@ pub(crate) async fn floor_far_below_is_read_from_in_spans(stage: &PostgresStage)
 }
 
 /// How many rows a fetch of five per partition brings, and how many pages it touches.
-async fn pages(stage: &PostgresStage, partitions: RangeInclusive<u8>, floor: i64) -> (i64, i64) {
+pub(crate) async fn pages(
+    stage: &PostgresStage,
+    partitions: RangeInclusive<u8>,
+    floor: impl Fn(u8) -> i64,
+) -> (i64, i64) {
     let mut connection = stage.connection().await;
     connection.execute(SESSION).await.unwrap();
     let prepare = format!(
@@ -147,7 +163,7 @@ async fn pages(stage: &PostgresStage, partitions: RangeInclusive<u8>, floor: i64
     let explain = format!(
         "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) EXECUTE asked ({}, {}, {}, '{{}}', 5)",
         array(&i64::from),
-        array(&|_| floor),
+        array(&floor),
         array(&|_| i64::MAX)
     );
     let plan = connection.fetch_one(AssertSqlSafe(explain)).await.unwrap();
@@ -194,17 +210,43 @@ pub(crate) async fn rows_written_past_the_triggers_are_adopted(stage: &PostgresS
     assert_eq!(statements.len(), 2 + 2 * 3, "three runs of a thousand between two looks: {statements:?}");
 }
 
-/// O2: a replayed event that has no partition gets one, too.
+/// O2, O3: a partition that is none is corrected as a row is written, and before anything is read where triggers were off:
+/// a hash of a byte with a sign, from another program, keeps no event waiting for ever.
+pub(crate) async fn partition_that_is_none_is_corrected(stage: &PostgresStage) {
+    let (_, holdings) = owner_of_all(stage).await;
+    let visits: Vec<Visit> = holdings.iter().map(visit).collect();
+    let mut replica = stage.connection().await;
+    replica.execute(BY_HAND).await.unwrap();
+    replica.execute("SET session_replication_role = replica").await.unwrap();
+    replica.execute(PAST_TRIGGERS).await.unwrap();
+    let census = stage.store.census().await.unwrap();
+    let stats = stage.store.stats().await.unwrap();
+    assert_eq!((census.unplaced, census.pending(), stats.pending()), (3, 6, 6));
+
+    let fetched = stage.store.fetch(&visits, 10).await.unwrap();
+
+    assert!(ids(&fetched).eq(["above", "below", "keyless", "past-above", "past-below", "past-keyless"]));
+    for row in &fetched {
+        let (partition, _) = row.taken.lease.token.partition().unwrap();
+        assert_eq!(partition, row.key.as_deref().map_or(row.taken.lease.seq as u8, partition_of));
+        assert_eq!(settle(stage, &row.taken, Outcome::Done).await, NONE);
+    }
+    assert_eq!(stage.store.census().await.unwrap().unplaced, 0);
+}
+
+/// O2: a replayed event that has no partition, or one that is none, gets one, too.
 pub(crate) async fn rows_that_are_aside_are_adopted(stage: &PostgresStage) {
     let (_, held) = owner_of(stage, "order-17").await;
     let follower = place(stage, &held, "order-17").await;
     settle(stage, &follower.taken, behind_key()).await;
-    stage.execute("UPDATE outbox_event SET event_partition = NULL").await;
-    assert!(aside_of(stage, &held, "order-17").await.is_empty());
+    for none in ["NULL", "-64"] {
+        stage.execute(format!("UPDATE outbox_event SET event_partition = {none}")).await;
+        assert!(aside_of(stage, &held, "order-17").await.is_empty());
 
-    assert!(fetch(stage, &held).await.is_empty());
+        assert!(fetch(stage, &held).await.is_empty());
 
-    assert!(ids(&aside_of(stage, &held, "order-17").await).eq(ids(&[follower])));
+        assert!(ids(&aside_of(stage, &held, "order-17").await).eq([follower.taken.event_id.as_str()]));
+    }
 }
 
 /// O2: the database keeps an event that waits for no key from waiting for ever, and tells why.

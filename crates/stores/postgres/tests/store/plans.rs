@@ -60,9 +60,9 @@ const OWNERSHIP: &[Statement] = statements! {
     "settle/owned_fell_back": [NUMBER],
     "settle/owned_delete": [NUMBER],
     "settle/owned_settle": [NUMBER],
-    "admin/stats_owned": [DEAD, NUMBER, NUMBER, NUMBERS, UNPLACED, NUMBERS, NUMBERS, ASIDE],
+    "admin/stats_owned": [DEAD, NUMBER, NUMBER, NUMBERS, UNPLACED, ASIDE],
     "admin/handlers/progress_owned": [NUMBERS, ASIDE, DEAD],
-    "admin/census/pending": [NUMBERS, UNPLACED, NUMBERS, NUMBERS, ASIDE],
+    "admin/census/pending": [NUMBERS, UNPLACED, ASIDE],
     "admin/census/keys": [HELD, HELD],
 };
 

@@ -115,6 +115,10 @@ impl OwnershipHarness for PooledStage {
     async fn write_without_partition(&self, event: &Event) {
         write_plainly(&mut self.connection().await, event).await;
     }
+
+    async fn misplace(&self, event_id: &str, partition: u8) {
+        self.update(&format!("event_partition = {partition}"), event_id).await;
+    }
 }
 
 impl Stage for PooledStage {

@@ -69,6 +69,23 @@ impl PostgresStage {
         Self::fresh(&format!("{server}/{database}")).await
     }
 
+    /// Two stages [beside](Self::beside) this one, in databases that are copies of each other: their tables have the same
+    /// schema, and the same number inside the server.
+    pub(crate) async fn twins_beside(&self) -> [Self; 2] {
+        let (one, copy) = (self.beside().await, unique_name());
+        one.store.close().await;
+        let (server, original) = one.url.rsplit_once('/').unwrap();
+        self.execute(format!("CREATE DATABASE {copy} TEMPLATE {original}")).await;
+        [one.opened(&one.url).await, one.opened(&format!("{server}/{copy}")).await]
+    }
+
+    /// A stage with another store, on the tables of the same schema in the database of `url`.
+    async fn opened(&self, url: &str) -> Self {
+        let (url, schema) = (url.to_owned(), self.schema.clone());
+        let store = PostgresStore::options(&url).schema(&schema).connect().await.unwrap();
+        Self { url, schema, store: Arc::new(store) }
+    }
+
     /// Drops the database of a stage [beside](Self::beside) this one.
     pub(crate) async fn drop_from(self, other: &Self) {
         self.store.close().await;
@@ -174,6 +191,10 @@ impl OwnershipHarness for PostgresStage {
 
     async fn write_without_partition(&self, event: &Event) {
         write_plainly(&mut self.connection().await, event).await;
+    }
+
+    async fn misplace(&self, event_id: &str, partition: u8) {
+        self.update(&format!("event_partition = {partition}"), event_id).await;
     }
 }
 

@@ -8,4 +8,4 @@ FROM outbox_event NOT INDEXED
 WHERE seq IN (SELECT value FROM json_each(?1))
     AND event_key IS NOT NULL
 ORDER BY seq
-ON CONFLICT (event_key) DO NOTHING;
+ON CONFLICT DO NOTHING;

@@ -78,7 +78,8 @@ impl Cluster for SqliteStage {
 
 impl Shell for SqliteStage {
     const NOW: &'static str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000";
-    const UNTIL: &'static str = "CASE WHEN owner_name IS NOT NULL THEN until END";
+    const UNTIL: &'static str = "until";
+    const OWNER: &'static str = "owner_incarnation";
     const WRITES_AT_ONCE: bool = false;
     const SECONDS: u64 = 15;
 
@@ -91,10 +92,13 @@ impl Shell for SqliteStage {
             return chaos::by_client(sqlite3, sql).await;
         }
         let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(self.store.pool()).await.unwrap();
-        let values =
-            |row: &SqliteRow| (0..row.len()).map(|column| row.get::<i64, _>(column).to_string()).collect();
-        rows.iter().map(values).collect()
+        rows.iter().map(|row| (0..row.len()).map(|column| text(row, column)).collect()).collect()
     }
+}
+
+/// A number or a text, as `sqlite3` prints it.
+fn text(row: &SqliteRow, column: usize) -> String {
+    row.try_get::<i64, _>(column).map_or_else(|_| row.get(column), |number| number.to_string())
 }
 
 /// Whether `sqlite3` is installed and knows fractions of a second, as it does since version 3.42.

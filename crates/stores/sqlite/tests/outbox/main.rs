@@ -9,6 +9,7 @@ mod full_disk;
 mod full_file;
 mod hot_path;
 mod ordered;
+mod owned_processes;
 mod processes;
 mod replaced_file;
 mod stage;

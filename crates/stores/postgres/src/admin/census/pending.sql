@@ -18,27 +18,14 @@ UNION ALL
 -- What is in no partition that there is.
 SELECT
     NULL,
-    fresh.count,
+    count(*),
     0,
-    fresh.oldest_due_at,
+    min(due_at),
     transaction_timestamp()
-FROM (
-    SELECT count(*), min(due_at) AS oldest_due_at
-    FROM outbox_event
-    WHERE event_partition IS NULL
-        AND status = 0
-    UNION ALL
-    SELECT count(*), min(due_at)
-    FROM outbox_event
-    WHERE event_partition < 0
-        AND status = 0
-    UNION ALL
-    SELECT count(*), min(due_at)
-    FROM outbox_event
-    WHERE event_partition > 255
-        AND status = 0
-) AS fresh
-WHERE fresh.count > 0
+FROM outbox_event
+WHERE coalesce(event_partition, -1) NOT BETWEEN 0 AND 255
+    AND status = 0
+HAVING count(*) > 0
 UNION ALL
 SELECT
     event_partition,
