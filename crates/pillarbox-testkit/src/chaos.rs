@@ -12,6 +12,9 @@
 
 #![expect(clippy::unwrap_used, reason = "cases are tests")]
 
+mod beats;
+mod history;
+mod judge;
 mod process;
 mod report;
 mod shell;
@@ -19,6 +22,7 @@ mod take_over;
 
 use std::time::Duration;
 
+use pillarbox::store::Administration;
 use pillarbox::{Clock, Runtime, SystemClock};
 
 pub use process::member;
@@ -61,8 +65,9 @@ macro_rules! chaos_trials {
     }};
 }
 
-/// O1, O5, Q3: while processes are killed, frozen past their leases, stopped and started, nothing is lost, nothing is
-/// delivered that was rolled back, every key keeps its order, and every duplicate has a cause.
+/// O1, O2, O5, Q3: while processes are killed, frozen past their leases, stopped and started, nothing is lost or dead,
+/// nothing is delivered that was rolled back, every key keeps its order and waits for what failed, no two of its
+/// deliveries overlap, and every duplicate has a cause.
 pub async fn order_survives_everything<C: Shell>(stage: &C) {
     let seconds = std::env::var(SECONDS)
         .ok()
@@ -71,7 +76,7 @@ pub async fn order_survives_everything<C: Shell>(stage: &C) {
     let mut writers: Vec<Member> = (0..WRITERS).map(|_| start(stage, Role::Writer)).collect();
     let mut relays: Vec<Member> = (0..RELAYS).map(|_| start(stage, Role::Relay)).collect();
     for process in relays.iter_mut().chain(&mut writers) {
-        report.hear(process.number(), process.ready().await);
+        report.hear(process.number(), &process.ready().await);
     }
 
     let end = SystemClock.now() + Duration::from_secs(seconds);
@@ -87,16 +92,16 @@ pub async fn order_survives_everything<C: Shell>(stage: &C) {
         }
     };
     let (by_client, ()) = tokio::join!(write_by_client(stage, end), disturbing);
-    report.hear(std::process::id(), by_client);
+    report.hear(std::process::id(), &by_client);
     for writer in writers {
-        report.hear(writer.number(), writer.end().await);
+        report.hear(writer.number(), &writer.end().await);
     }
     nothing_is_pending(stage).await;
     for relay in relays {
-        report.hear(relay.number(), relay.end().await);
+        report.hear(relay.number(), &relay.end().await);
     }
 
-    report.print();
+    report.found_dead(stage.store().stats().await.unwrap().dead);
     report.judge();
 }
 
@@ -107,30 +112,32 @@ async fn disturb<C: Cluster>(stage: &C, kind: u64, relays: &mut Vec<Member>, rep
         0 => {
             let victim = relays.swap_remove(index);
             let pid = victim.number();
-            report.disturbed(pid, "killed", SystemClock.now());
-            report.hear(pid, victim.kill().await);
+            let from = SystemClock.now();
+            let told = victim.kill().await;
+            report.killed(pid, from, SystemClock.now());
+            report.hear(pid, &told);
         }
         1 => {
             let pid = relays[index].number();
-            report.disturbed(pid, "frozen", SystemClock.now());
+            let from = SystemClock.now();
             relays[index].stop();
             SystemClock.sleep(OVERSLEEP).await;
             relays[index].go_on();
-            report.disturbed(pid, "frozen", SystemClock.now());
+            report.frozen(pid, from, SystemClock.now());
             return;
         }
         2 => {
             let leaving = relays.swap_remove(index);
             report.stopped += 1;
-            report.hear(leaving.number(), leaving.end().await);
+            report.hear(leaving.number(), &leaving.end().await);
         }
         _ => {
             // One more for a while: everybody has to give something up.
             let mut guest = start(stage, Role::Relay);
-            report.hear(guest.number(), guest.ready().await);
+            report.hear(guest.number(), &guest.ready().await);
             SystemClock.sleep(CALM).await;
             report.stopped += 1;
-            report.hear(guest.number(), guest.end().await);
+            report.hear(guest.number(), &guest.end().await);
             return;
         }
     }

@@ -24,6 +24,7 @@ mod line;
 mod model;
 mod operator;
 mod options;
+mod panic;
 mod pauses;
 mod process;
 mod receivers;
@@ -38,13 +39,16 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use limits::Limits;
 use options::Options;
+use panic::{AS_ASKED, caught, caught_in};
 use pillarbox::store::Mode;
 use rng::Rng;
 use world::World;
 
+pub use panic::Panicking;
 pub use shrink::shrink;
 
 use crate::faulty::Then;
@@ -112,31 +116,67 @@ pub struct Script {
     pub has_routes: bool,
     /// What there may be of everything at most, where partitions are owned.
     pub limits: Limits,
+    /// Who panics, which must be a violation.
+    pub panicking: Option<Panicking>,
 }
 
-/// Runs the simulation that `seed` and `script` make.
+/// The options with which `simulate` makes the same run; it has none for what is planned in calm runs.
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--mode {}", self.mode)?;
+        if self.limits != Limits::NONE {
+            write!(f, " --limits {}", self.limits)?;
+        }
+        if self.has_handlers {
+            f.write_str(" --handlers")?;
+        } else if self.has_routes {
+            f.write_str(" --routes")?;
+        }
+        self.panicking.map_or(Ok(()), |panicking| write!(f, " --panic {panicking}"))
+    }
+}
+
+/// Runs the simulation that `seed` and `script` make. A panic is a violation, whoever it is by.
 ///
-/// # Panics
-/// If called inside a tokio runtime.
+/// Not to be called inside a tokio runtime.
 pub fn run(seed: u64, script: Script) -> Report {
+    let rng = Rng::new(seed);
+    let options = drawn(&rng, seed, script);
+    caught(|| play(seed, script, rng, options)).unwrap_or_else(|panic| Report {
+        seed,
+        options: format!("{options:?}"),
+        violations: vec![format!("the run panicked: {panic}")],
+        balance: Balance::default(),
+        coverage: BTreeMap::new(),
+        trace_hash: 0,
+        trace: Vec::new(),
+    })
+}
+
+fn play(seed: u64, script: Script, rng: Rng, options: Options) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without threads or files can always be built");
     runtime.block_on(async {
-        let rng = Rng::new(seed);
-        let options = drawn(&rng, seed, script);
         let (failovers, brokers) = (Rng::failing_over(seed), Rng::routing(seed).fork());
         let world = World::new(options, script, [rng, Rng::beside(seed), failovers, brokers]);
-        match script.mode {
-            Mode::Claims => supervisor::supervise(&world).await,
-            Mode::Ownership => fleet::supervise(&world).await,
+        if let Err(panic) = caught_in(supervise(&world)).await {
+            world.violation(format!("the simulation panicked: {panic}"));
         }
         let balance = world.ledger.balance();
         let (violations, coverage, trace_hash, trace) = world.close_books();
         Report { seed, options: format!("{options:?}"), violations, balance, coverage, trace_hash, trace }
     })
+}
+
+async fn supervise(world: &Arc<World>) {
+    assert!(world.script.panicking != Some(Panicking::Simulation), "{AS_ASKED}");
+    match world.script.mode {
+        Mode::Claims => supervisor::supervise(world).await,
+        Mode::Ownership => fleet::supervise(world).await,
+    }
 }
 
 /// What a seed decides, as far as the script allows it.

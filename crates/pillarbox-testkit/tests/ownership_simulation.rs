@@ -21,6 +21,7 @@ const FLEET: Script = Script {
     has_handlers: false,
     has_routes: false,
     limits: Limits::NONE,
+    panicking: None,
 };
 
 /// What every few hundred seeds must have met; the program asks for more, and runs more.
@@ -43,11 +44,13 @@ const MUST_HAPPEN: [&str; 14] = [
 
 fn run(seed: u64, script: Script) -> Report {
     let report = sim::run(seed, script);
-    let limits = script.limits;
-    assert!(
-        report.violations.is_empty(),
-        "{script:?}\n{report}repeat it with\n  {REPLAY} {seed} --limits '{limits}'"
-    );
+    let Script { is_calm, death_at, fault_at, .. } = script;
+    let repeated = if is_calm || death_at.is_some() || fault_at.is_some() {
+        format!("by a test with seed {seed} and this script, for the program has no options for it")
+    } else {
+        format!("with\n  {REPLAY} {seed} {script}")
+    };
+    assert!(report.violations.is_empty(), "{script:?}\n{report}repeat it {repeated}");
     report
 }
 

@@ -28,6 +28,7 @@ fn wrong_usage_is_answered_with_what_is_right() {
     refuses(&["--mode", "owners"], "use `claims` or `ownership`");
     refuses(&["--limits", "key=1"], "there is no limit `key`; there are: instances, ");
     refuses(&["--mode", "claims", "--limits", "keys=1"], "`--limits` needs `--mode ownership`");
+    refuses(&["--panic", "nobody"], "`nobody` does not panic; use `task` or `simulation`");
     refuses(&["--handlers", "--routes"], "`--handlers` and `--routes` exclude each other");
 }
 
@@ -61,6 +62,7 @@ fn help_names_every_option() {
         "--handlers",
         "--routes",
         "--mutant",
+        "--panic",
         "--keep-going",
         "--coverage",
     ] {
@@ -107,4 +109,37 @@ fn failing_seed_prints_the_commands_that_repeat_it() {
         assert_eq!(repeated.status.code(), Some(1), "{command}");
         assert!(text(&repeated.stdout).contains("VIOLATION: "), "{command}");
     }
+}
+
+/// A panic ends the program, fails the seed, and is told with what the seed decided and the command that repeats it.
+#[track_caller]
+fn tells_of_panic(arguments: &[&str], violation: &str, options: &str) {
+    let output = simulate(arguments);
+
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("seed 7: Options {") && said.contains(violation), "{said}");
+    assert!(said.contains(&format!("--bin simulate -- --seed 7 {options}\n")), "{said}");
+}
+
+#[test]
+fn panic_of_a_task_fails_its_seed() {
+    let violation = " panicked: this panic was asked for";
+    let seeds = ["--from", "7", "--seeds", "1", "--panic", "task"];
+
+    tells_of_panic(&seeds, violation, "--mode ownership --panic task");
+    tells_of_panic(&[&seeds[..], &["--mode", "claims"]].concat(), violation, "--mode claims --panic task");
+}
+
+#[test]
+fn panic_of_the_simulation_fails_its_seed() {
+    let violation = "VIOLATION: the simulation panicked: this panic was asked for";
+    let seeds = ["--from", "7", "--seeds", "1", "--panic", "simulation", "--routes"];
+
+    tells_of_panic(&seeds, violation, "--mode ownership --routes --panic simulation");
+    tells_of_panic(
+        &[&seeds[..], &["--mode", "claims"]].concat(),
+        violation,
+        "--mode claims --routes --panic simulation",
+    );
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use pillarbox::store::Mode;
 use pillarbox_testkit::faulty::Then;
 use pillarbox_testkit::sim::limits::Limits;
-use pillarbox_testkit::sim::{self, Script};
+use pillarbox_testkit::sim::{self, Report, Script};
 
 /// The command that repeats one seed with its whole trace.
 const REPLAY: &str = "cargo test --release -p pillarbox-testkit --test simulation -- replay --nocapture";
@@ -22,6 +22,7 @@ const TRACED: Script = Script {
     has_handlers: false,
     has_routes: false,
     limits: Limits::NONE,
+    panicking: None,
 };
 
 /// What every thousand seeds must have met, or the simulation proves less than it says.
@@ -132,6 +133,14 @@ fn promises_hold_in_the_fourth_thousand_seeds() {
     run_all(3_000..4_000);
 }
 
+/// Runs what the program `simulate` can repeat.
+fn run_by_program(seed: u64, script: Script) -> Report {
+    let report = sim::run(seed, script);
+    let command = "cargo run --release -p pillarbox-testkit --bin simulate -- --seed";
+    assert!(report.violations.is_empty(), "{report}repeat it with\n  {command} {seed} {script}");
+    report
+}
+
 /// What handlers must have met in so many seeds.
 const HANDLERS_MUST_MEET: [&str; 12] = [
     "fallbacks that failed",
@@ -154,9 +163,7 @@ const HANDLERS_MUST_MEET: [&str; 12] = [
 fn promises_of_handlers_hold() {
     let mut coverage = Coverage::new();
     for seed in 0..4_000 {
-        let report = sim::run(seed, Script { has_handlers: true, ..Script::default() });
-        let command = "cargo run --release -p pillarbox-testkit --bin simulate -- --mode claims --handlers";
-        assert!(report.violations.is_empty(), "{report}repeat it with\n  {command} --seed {seed}");
+        let report = run_by_program(seed, Script { has_handlers: true, ..Script::default() });
         add_up(&mut coverage, report.coverage);
     }
     assert_happened(&coverage, &HANDLERS_MUST_MEET);
@@ -182,9 +189,7 @@ const SINKS_MUST_MEET: [&str; 10] = [
 fn promises_of_routes_hold() {
     let mut coverage = Coverage::new();
     for seed in 0..1_000 {
-        let report = sim::run(seed, Script { has_routes: true, ..Script::default() });
-        let command = "cargo run --release -p pillarbox-testkit --bin simulate -- --mode claims --routes";
-        assert!(report.violations.is_empty(), "{report}repeat it with\n  {command} --seed {seed}");
+        let report = run_by_program(seed, Script { has_routes: true, ..Script::default() });
         add_up(&mut coverage, report.coverage);
     }
     assert_happened(&coverage, &SINKS_MUST_MEET);

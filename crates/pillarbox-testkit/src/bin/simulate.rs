@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use pillarbox::store::Mode;
 use pillarbox_testkit::sim::limits::Limits;
-use pillarbox_testkit::sim::{self, Report, Script};
+use pillarbox_testkit::sim::{self, Panicking, Report, Script};
 
 const USAGE: &str = "\
 Runs the real engine in simulated time, with faults, from seeds.
 
 Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--handlers | --routes] [--mutant NAME]
-                [--keep-going] [--coverage]
-       simulate --seed N [--mode MODE] [--limits LIMITS] [--handlers | --routes] [--mutant NAME]
+                [--panic WHO] [--keep-going] [--coverage]
+       simulate --seed N [--mode MODE] [--limits LIMITS] [--handlers | --routes] [--mutant NAME] [--panic WHO]
 
   --seeds N        how many seeds to run; default 1000
   --from N         the first of them; default 0
@@ -26,6 +26,7 @@ Usage: simulate [--seeds N] [--from N] [--mode MODE] [--limits LIMITS] [--handle
   --handlers       events go to handlers in every seed; without it in one of six
   --routes         events go by routes to named sinks in every seed; without it in one of eight
   --mutant NAME    switches a deliberate bug on, in a build with `--cfg pillarbox_mutant`; `list` names them
+  --panic WHO      somebody panics in every seed, which must make it fail: a `task` of a process, or the `simulation`
   --keep-going     runs all seeds, though one has failed
   --coverage       prints how often everything happened that a simulation is made for
   -h, --help       prints this
@@ -54,6 +55,7 @@ struct Arguments {
     has_handlers: bool,
     has_routes: bool,
     mutant: Option<String>,
+    panicking: Option<Panicking>,
     keeps_going: bool,
     shows_coverage: bool,
 }
@@ -92,6 +94,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
         has_handlers: false,
         has_routes: false,
         mutant: None,
+        panicking: None,
         keeps_going: false,
         shows_coverage: false,
     };
@@ -107,6 +110,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--from" => arguments.first = number(&word, &value()?)?,
             "--seed" => arguments.replay = Some(number(&word, &value()?)?),
             "--mutant" => arguments.mutant = Some(value()?),
+            "--panic" => arguments.panicking = Some(value()?.parse()?),
             "--limits" => arguments.limits = value()?.parse()?,
             "--mode" => {
                 arguments.mode = match value()?.as_str() {
@@ -129,21 +133,15 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
 
 impl Arguments {
     fn script(&self) -> Script {
-        let Self { mode, limits, has_handlers, has_routes, .. } = *self;
-        Script { mode, limits, has_handlers, has_routes, ..Script::default() }
+        let Self { mode, limits, has_handlers, has_routes, panicking, .. } = *self;
+        Script { mode, limits, has_handlers, has_routes, panicking, ..Script::default() }
     }
 
     /// The command that repeats a seed within these limits.
     fn command(&self, seed: u64, limits: Limits) -> String {
-        let mode = self.mode;
-        let limits = if limits == Limits::NONE { String::new() } else { format!(" --limits {limits}") };
+        let script = Script { limits, ..self.script() };
         let mutant = self.mutant.as_ref().map(|name| format!(" --mutant {name}")).unwrap_or_default();
-        let receivers = match (self.has_handlers, self.has_routes) {
-            (true, _) => " --handlers",
-            (_, true) => " --routes",
-            _ => "",
-        };
-        format!("{}{seed} --mode {mode}{limits}{receivers}{mutant}", switch::COMMAND)
+        format!("{}{seed} {script}{mutant}", switch::COMMAND)
     }
 }
 
@@ -168,26 +166,26 @@ fn run_all(arguments: &Arguments) -> bool {
     let is_over = || !arguments.keeps_going && !failed.lock().expect("no worker panics").is_empty();
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                // Known to be there, for the main thread has switched it on.
-                let _ = switch::on(arguments.mutant.as_deref());
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end || is_over() {
-                        return;
-                    }
-                    let mut report = sim::run(seed, arguments.script());
-                    for (what, times) in std::mem::take(&mut report.coverage) {
-                        *coverage.lock().expect("no worker panics").entry(what).or_default() += times;
-                    }
-                    if !report.violations.is_empty() {
-                        failed.lock().expect("no worker panics").push(report);
-                    }
-                    done.fetch_add(1, Ordering::Relaxed);
+        let work = || {
+            // Known to be there, for the main thread has switched it on.
+            let _ = switch::on(arguments.mutant.as_deref());
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= end || is_over() {
+                    return;
                 }
-            });
-        }
+                let mut report = sim::run(seed, arguments.script());
+                for (what, times) in std::mem::take(&mut report.coverage) {
+                    *coverage.lock().expect("no worker panics").entry(what).or_default() += times;
+                }
+                if !report.violations.is_empty() {
+                    failed.lock().expect("no worker panics").push(report);
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let working: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let is_over = || is_over() || working.iter().all(|worker| worker.is_finished());
         show_progress(arguments, &done, &is_over, begun);
     });
     let failed = failed.into_inner().expect("no worker panics");

@@ -1,11 +1,15 @@
 //! What a process does: write, or deliver in order.
 
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pillarbox::{Clock, Delivery, Event, ListenerError, Outbox, Retry, Runtime, Store, SystemClock, Tx};
+use pillarbox::{
+    Clock, Delivery, Event, Listener, ListenerError, Outbox, Retry, Runtime, Store, SystemClock, Tx,
+};
 
 use super::Shell;
+use super::beats::Beats;
 use crate::cluster::{orders, say};
 
 /// Set in a process: where the outbox is.
@@ -77,25 +81,11 @@ fn key_of(event: &Event) -> &str {
 
 /// Delivers in order until it is told to end.
 async fn relay<S: Store>(store: S) {
-    let random = Runtime::tokio().random;
-    let listener = move |delivery: Delivery| {
-        let chance = random.next_u64();
-        async move {
-            tell("deliver", delivery.id(), key_of(&delivery));
-            let attempt = Attempt { delivery };
-            if chance.is_multiple_of(TAKES_LONG_ONE_OF) {
-                SystemClock.sleep(Duration::from_millis(100)).await;
-            }
-            if chance % FAILS_ONE_OF == 1 {
-                return Err(ListenerError::new("not now"));
-            }
-            attempt.succeeded();
-            Ok(())
-        }
-    };
+    let beats = Beats::new(SILENT_AFTER);
     let outbox = Outbox::builder(store)
         .ordered()
-        .on("OrderPlaced", listener)
+        .on("OrderPlaced", listener())
+        .metrics(beats.clone())
         .retry(Retry::fixed(Duration::from_millis(50)).max_attempts(100))
         .heartbeat_every(Duration::from_millis(200))
         .silent_after(SILENT_AFTER)
@@ -109,13 +99,38 @@ async fn relay<S: Store>(store: S) {
     say("ready");
     let mut orders = orders();
     let mut lost = 0;
-    while !matches!(tokio::time::timeout(LOOK_EVERY, orders.recv()).await, Ok(None)) {
+    let mut look = || {
+        beats.tell_silence();
         let counted = outbox.counts().lost_leases;
         if counted > std::mem::replace(&mut lost, counted) {
             tell("lost", "-", "-");
         }
+    };
+    while !matches!(tokio::time::timeout(LOOK_EVERY, orders.recv()).await, Ok(None)) {
+        look();
     }
     outbox.close().await;
+    look();
+}
+
+/// Takes a while now and then, and fails now and then.
+fn listener() -> impl Listener {
+    let random = Runtime::tokio().random;
+    move |delivery: Delivery| {
+        let chance = random.next_u64();
+        async move {
+            let attempt = Attempt::begin(delivery);
+            if chance.is_multiple_of(TAKES_LONG_ONE_OF) {
+                SystemClock.sleep(Duration::from_millis(100)).await;
+            }
+            if chance % FAILS_ONE_OF == 1 {
+                attempt.end("failed");
+                return Err(ListenerError::new("not now"));
+            }
+            attempt.end("done");
+            Ok(())
+        }
+    }
 }
 
 /// Owns partitions until it is told to end.
@@ -140,20 +155,35 @@ async fn steady<S: Store>(store: S) {
     outbox.close().await;
 }
 
-/// A delivery that has begun; unless it succeeds, it tells that it comes again.
+/// A delivery that has begun, and tells how it ends: if nobody says how, it was cut off.
 struct Attempt {
     delivery: Delivery,
+    /// Which delivery of this process it is.
+    number: u64,
 }
 
 impl Attempt {
-    fn succeeded(self) {
+    fn begin(delivery: Delivery) -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(1);
+        let attempt = Self { delivery, number: COUNTER.fetch_add(1, Ordering::Relaxed) };
+        attempt.tell("deliver");
+        attempt
+    }
+
+    fn end(self, how: &str) {
+        self.tell(how);
         std::mem::forget(self);
+    }
+
+    fn tell(&self, act: &str) {
+        let told = told(act, self.delivery.id(), key_of(&self.delivery));
+        say(&format!("{told} {}", self.number));
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        tell("again", self.delivery.id(), key_of(&self.delivery));
+        self.tell("cut");
     }
 }
 

@@ -1,170 +1,103 @@
-//! What happened, and whether it was right.
+//! What a reader is told of a trial, and its end.
 
-use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
 
-/// Nanoseconds of the machine's clock.
-type Moment = u128;
+use super::history::{History, How};
+use super::judge::Verdict;
 
-const NO_CAUSE: &str = "no cause";
-
-/// What is known of one event.
-#[derive(Debug, Default)]
-struct Life {
-    key: String,
-    inserted: Option<Moment>,
-    committed: Option<Moment>,
-    is_rolled_back: bool,
-    deliveries: Vec<Attempt>,
-}
-
-/// One delivery.
-#[derive(Debug)]
-struct Attempt {
-    began: Moment,
-    pid: u32,
-    /// It failed, or was cut off: the event comes again.
-    comes_again: bool,
-}
-
-impl Life {
-    fn first_delivery(&self) -> Option<Moment> {
-        self.deliveries.iter().map(|attempt| attempt.began).min()
-    }
-}
+/// So many of each kind are shown; a longer list of duplicates goes to a file.
+const SHOWN: usize = 20;
 
 /// What all processes have told, and what was done to them.
 #[derive(Debug, Default)]
 pub struct Report {
-    lives: BTreeMap<String, Life>,
-    disturbances: Vec<(u32, &'static str, Moment)>,
+    history: History,
     /// Processes that were stopped as they should be.
     pub(super) stopped: u32,
 }
 
 impl Report {
-    /// Something was done to a process.
-    pub(super) fn disturbed(&mut self, pid: u32, how: &'static str, at: std::time::Duration) {
-        self.disturbances.push((pid, how, at.as_nanos()));
+    pub(super) fn killed(&mut self, pid: u32, from: Duration, to: Duration) {
+        self.history.disturbed(pid, How::Killed, from.as_nanos(), to.as_nanos());
+    }
+
+    pub(super) fn frozen(&mut self, pid: u32, from: Duration, to: Duration) {
+        self.history.disturbed(pid, How::Frozen, from.as_nanos(), to.as_nanos());
     }
 
     /// Takes in the lines of a process.
-    pub(super) fn hear(&mut self, pid: u32, lines: Vec<String>) {
-        for line in lines {
-            let words: Vec<&str> = line.split(' ').collect();
-            let [act, event_id, key, moment] = words[..] else { continue };
-            // A process that was killed may have said half a line.
-            let Ok(moment) = moment.parse::<Moment>() else { continue };
-            if act == "lost" {
-                self.disturbances.push((pid, "lost its lease", moment));
-                continue;
-            }
-            let life = self.lives.entry(event_id.to_owned()).or_default();
-            life.key = key.to_owned();
-            match act {
-                "insert" => life.inserted = Some(moment),
-                "commit" => life.committed = Some(moment),
-                "rollback" => life.is_rolled_back = true,
-                "deliver" => life.deliveries.push(Attempt { began: moment, pid, comes_again: false }),
-                _ => {
-                    let last = life.deliveries.iter_mut().rev().find(|attempt| attempt.pid == pid);
-                    last.expect("it was delivered before").comes_again = true;
-                }
-            }
-        }
+    pub(super) fn hear(&mut self, pid: u32, lines: &[String]) {
+        self.history.hear(pid, lines);
     }
 
-    fn lost(&self) -> Vec<&str> {
-        self.ids(|life| life.committed.is_some() && life.deliveries.is_empty())
+    /// So many rows are dead in the end.
+    pub(super) fn found_dead(&mut self, rows: u64) {
+        self.history.dead = rows;
     }
 
-    fn ghosts(&self) -> Vec<&str> {
-        self.ids(|life| life.is_rolled_back && !life.deliveries.is_empty())
-    }
-
-    fn ids(&self, which: impl Fn(&Life) -> bool) -> Vec<&str> {
-        self.lives.iter().filter(|(_, life)| which(life)).map(|(id, _)| id.as_str()).collect()
-    }
-
-    /// Pairs of one key of which the first was committed before the second was inserted, and delivered after it.
-    fn out_of_order(&self) -> Vec<(&str, &str)> {
-        let mut keys: BTreeMap<&str, Vec<(&str, &Life)>> = BTreeMap::new();
-        for (id, life) in self.lives.iter().filter(|(_, life)| life.key != "-") {
-            keys.entry(&life.key).or_default().push((id, life));
-        }
-        let mut wrong = Vec::new();
-        for lives in keys.values() {
-            for (earlier, before) in lives {
-                for (later, after) in lives {
-                    let is_before =
-                        matches!((before.committed, after.inserted), (Some(one), Some(other)) if one < other);
-                    let (one, other) = (before.first_delivery(), after.first_delivery());
-                    if is_before && other.is_some() && (one.is_none() || one > other) {
-                        wrong.push((*earlier, *later));
-                    }
-                }
-            }
-        }
-        wrong
-    }
-
-    /// How many deliveries were repeated, by their cause.
-    fn repetitions(&self) -> BTreeMap<&'static str, u32> {
-        let mut causes = BTreeMap::new();
-        for life in self.lives.values() {
-            let mut attempts: Vec<&Attempt> = life.deliveries.iter().collect();
-            attempts.sort_by_key(|attempt| attempt.began);
-            attempts.pop();
-            for attempt in attempts {
-                *causes.entry(self.cause_of_another(attempt)).or_default() += 1;
-            }
-        }
-        causes
-    }
-
-    /// Why an attempt was not the last.
-    fn cause_of_another(&self, attempt: &Attempt) -> &'static str {
-        let is_cause =
-            |(pid, _, at): &&(u32, &'static str, Moment)| *pid == attempt.pid && *at > attempt.began;
-        match self.disturbances.iter().find(is_cause) {
-            _ if attempt.comes_again => "failed, or was cut off",
-            Some((_, how, _)) => how,
-            None => NO_CAUSE,
-        }
-    }
-
-    /// Says what happened.
-    pub fn print(&self) {
-        let committed = self.lives.values().filter(|life| life.committed.is_some()).count();
-        let count = |how| self.disturbances.iter().filter(|(_, what, _)| *what == how).count();
-        let (killed, frozen) = (count("killed"), count("frozen") / 2);
-        eprintln!(
-            "{committed} events committed; processes: {killed} killed, {frozen} frozen, {} stopped",
-            self.stopped
-        );
-        eprintln!(
-            "{} lost, {} ghosts, {} out of order",
-            self.lost().len(),
-            self.ghosts().len(),
-            self.out_of_order().len()
-        );
-        eprintln!("repeated deliveries: {:?}", self.repetitions());
-    }
-
-    /// Fails unless everything was as it should be.
+    /// Says what happened, with every duplicate and its cause, and fails unless all was as it should be.
     #[track_caller]
     pub fn judge(&self) {
-        assert!(self.lost().is_empty(), "lost: {:?}", self.lost());
-        assert!(self.ghosts().is_empty(), "ghosts: {:?}", self.ghosts());
-        let wrong = self.out_of_order();
-        if let Some((earlier, later)) = wrong.first() {
-            let (before, after) = (&self.lives[*earlier], &self.lives[*later]);
-            let disturbances = &self.disturbances;
-            panic!(
-                "{} out of order; {earlier}: {before:?} after {later}: {after:?}; disturbed: {disturbances:?}",
-                wrong.len()
-            );
-        }
-        assert_eq!(self.repetitions().get(NO_CAUSE), None, "every repetition has a cause");
-        assert!(self.lives.values().any(|life| life.committed.is_some()), "something was written");
+        let verdict = self.history.judge();
+        eprint!("{}", self.summary(&verdict));
+        let wrongs = wrongs(&verdict);
+        assert!(wrongs.is_empty(), "{wrongs}disturbed: {:?}", self.history.disturbances);
+        assert!(self.committed() > 0, "something was written");
     }
+
+    fn committed(&self) -> usize {
+        self.history.lives.values().filter(|life| life.committed.is_some()).count()
+    }
+
+    fn summary(&self, verdict: &Verdict) -> String {
+        let times = |how| self.history.disturbances.iter().filter(|it| it.how == how).count();
+        let (killed, frozen) = (times(How::Killed), times(How::Frozen));
+        let (committed, stopped) = (self.committed(), self.stopped);
+        let mut text = format!(
+            "{committed} events committed; processes: {killed} killed, {frozen} frozen, {stopped} stopped\n"
+        );
+        let [lost, ghosts, out_of_order, beside] =
+            [&verdict.lost, &verdict.ghosts, &verdict.out_of_order, &verdict.beside].map(Vec::len);
+        let dead = verdict.dead;
+        let _ = writeln!(
+            text,
+            "{lost} lost, {dead} dead, {ghosts} ghosts, {out_of_order} out of order, {beside} beside each other"
+        );
+        let (retries, duplicates, causes) = (verdict.retries, &verdict.duplicates, verdict.causes());
+        let count = duplicates.len();
+        let _ = writeln!(text, "retries of failures: {retries}; duplicates: {count}, by cause: {causes:?}");
+        let list: String = duplicates.iter().map(|duplicate| format!("  {duplicate}\n")).collect();
+        if count <= SHOWN {
+            return text + &list;
+        }
+        let path = std::env::temp_dir().join(format!("pillarbox-duplicates-{}.txt", std::process::id()));
+        let _ = match std::fs::write(&path, list) {
+            Ok(()) => writeln!(text, "each of them is named in {}", path.display()),
+            Err(error) => writeln!(text, "their list could not be written to {}: {error}", path.display()),
+        };
+        text
+    }
+}
+
+/// All that is wrong, a few of each kind.
+fn wrongs(verdict: &Verdict) -> String {
+    let unexplained: Vec<String> = verdict.unexplained().map(ToString::to_string).collect();
+    let dead: Vec<String> = (verdict.dead > 0).then(|| verdict.dead.to_string()).into_iter().collect();
+    let kinds = [
+        ("lost", &verdict.lost),
+        ("dead, though everything succeeds in the end", &dead),
+        ("delivered though never committed", &verdict.ghosts),
+        ("out of order", &verdict.out_of_order),
+        ("at the same time as another of its key", &verdict.beside),
+        ("delivered again without a cause", &unexplained),
+    ];
+    let mut text = String::new();
+    for (what, found) in kinds.iter().filter(|(_, found)| !found.is_empty()) {
+        let _ = writeln!(text, "{what} ({}):", found.len());
+        for one in found.iter().take(SHOWN) {
+            let _ = writeln!(text, "  {one}");
+        }
+    }
+    text
 }

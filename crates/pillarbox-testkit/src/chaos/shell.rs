@@ -9,8 +9,10 @@ use crate::cluster::Cluster;
 pub trait Shell: Cluster {
     /// SQL for the moment, in microseconds.
     const NOW: &'static str;
-    /// SQL for when the lease of a row of `outbox_partition` ends, in microseconds; NULL if nobody owns it.
+    /// SQL for when the lease of a row of `outbox_partition` ends, or the life of one of `outbox_instance`, in microseconds.
     const UNTIL: &'static str;
+    /// The column of `outbox_partition` with the incarnation of whoever owns it, NULL if nobody does.
+    const OWNER: &'static str;
     /// Whether two transactions that write can be open at once.
     const WRITES_AT_ONCE: bool;
     /// How long processes are disturbed, in seconds, unless somebody says otherwise.

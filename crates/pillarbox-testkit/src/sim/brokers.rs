@@ -67,9 +67,9 @@ impl World {
 /// Lets brokers go down and routes be paused, where there are any: a task that has nothing to do would change the order of
 /// the others.
 pub(super) fn trouble(world: &Arc<World>) -> Vec<JoinHandle<()>> {
-    let outages = world.options.has_routes.then(|| tokio::spawn(outages(world.clone())));
+    let outages = world.options.has_routes.then(|| world.spawn("outages", outages(world.clone())));
     let has_pauses = world.options.has_routes && world.options.has_pauses;
-    let pauses = has_pauses.then(|| tokio::spawn(administrator(world.clone())));
+    let pauses = has_pauses.then(|| world.spawn("administrator", administrator(world.clone())));
     outages.into_iter().chain(pauses).collect()
 }
 

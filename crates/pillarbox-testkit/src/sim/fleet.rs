@@ -72,9 +72,9 @@ impl Fleet {
     async fn let_things_go_wrong(&mut self) {
         let world = self.world.clone();
         let weather = [
-            tokio::spawn(weather(world.clone())),
-            tokio::spawn(steps(world.clone())),
-            tokio::spawn(failovers(world.clone())),
+            world.spawn("weather", weather(world.clone())),
+            world.spawn("steps", steps(world.clone())),
+            world.spawn("failovers", failovers(world.clone())),
         ];
         let trouble = trouble(&world);
         for _ in 0..world.rng.between(1, self.owned.instances.max(1)) {
@@ -173,11 +173,12 @@ impl Fleet {
         world.cover("freezes", 1);
         world.cover("freezes past the lease", u64::from(time > lease));
         process.freeze();
-        tokio::spawn(async move {
+        let thaw = async move {
             tokio::time::sleep(time).await;
             process.world.note(format_args!("process {} thaws", process.number));
             process.thaw();
-        });
+        };
+        drop(world.spawn("thaw", thaw));
     }
 
     /// Lets go of the dead, and of those who have stopped by themselves: a failover that takes a join back leaves an

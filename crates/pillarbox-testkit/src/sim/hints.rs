@@ -52,7 +52,7 @@ impl Hints {
 
 impl World {
     /// A process tells all others that there is something new in these partitions.
-    pub(super) fn announce(&self, from: u32, partitions: PartitionSet, rng: &Rng) {
+    pub(super) fn announce(self: &Arc<Self>, from: u32, partitions: PartitionSet, rng: &Rng) {
         if !self.options.owned.is_some_and(|owned| owned.has_hints) {
             return;
         }
@@ -64,10 +64,11 @@ impl World {
                     let time = rng.dawdle() + rng.millis(1, 50);
                     self.note(format_args!("{from} tells {to} of {partitions:?} in {time:?}"));
                     self.cover("hints late", 1);
-                    tokio::spawn(async move {
+                    let hint = async move {
                         tokio::time::sleep(time).await;
                         ear.tell(partitions);
-                    });
+                    };
+                    drop(self.spawn("hint", hint));
                 }
                 5 => {
                     self.note(format_args!("{from} tells {to} of something"));

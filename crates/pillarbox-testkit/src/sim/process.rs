@@ -10,6 +10,7 @@ use pillarbox::{BoxFuture, Clock, Spawn};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
+use super::panic::{AS_ASKED, Panicking, caught};
 use super::rng::Rng;
 use super::world::World;
 use crate::faulty::Cutter;
@@ -99,6 +100,17 @@ impl Process {
         is_calling && self.world.options.owned.is_some_and(|owned| owned.has_late_effects)
     }
 
+    fn panic_if_asked(&self, polls: u64) {
+        let is_asked = self.world.script.panicking == Some(Panicking::Task);
+        assert!(!is_asked || polls != Panicking::POLL, "{AS_ASKED}");
+    }
+
+    /// A task has panicked, and is over by that. The outbox would not notice, so nothing else might go wrong.
+    fn panicked(&self, task: &str, panic: &str) -> Poll<()> {
+        self.world.violation(format!("the task `{task}` of process {} panicked: {panic}", self.number));
+        Poll::Ready(())
+    }
+
     fn frozen(&self) -> MutexGuard<'_, Option<Vec<Waker>>> {
         self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,7 +157,7 @@ impl Spawn for Mortals {
             return;
         }
         self.0.world.cover("looks behind a hot key", u64::from(name == "behind"));
-        let handle = tokio::spawn(Mortal { process: self.0.clone(), task, is_calling: false });
+        let handle = tokio::spawn(Mortal { process: self.0.clone(), name, task, is_calling: false });
         let mut tasks = self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.len() == tasks.capacity() {
             tasks.retain(|task| !task.is_finished());
@@ -167,6 +179,7 @@ pub(super) fn note_calling(is_calling: bool) {
 /// A task of a process; each of its polls may be the process's last moment.
 struct Mortal {
     process: Arc<Process>,
+    name: &'static str,
     task: BoxFuture<'static, ()>,
     is_calling: bool,
 }
@@ -198,7 +211,11 @@ impl Future for Mortal {
             return Poll::Pending;
         }
         IS_CALLING.set(self.is_calling);
-        let poll = self.task.as_mut().poll(context);
+        let poll = caught(|| {
+            self.process.panic_if_asked(polls);
+            self.task.as_mut().poll(context)
+        });
+        let poll = poll.unwrap_or_else(|panic| self.process.panicked(self.name, &panic));
         let is_calling = IS_CALLING.replace(false);
         let has_taken_effect = self.is_calling && !is_calling && self.process.is_frozen();
         self.process.world.cover("effects while the caller was frozen", u64::from(has_taken_effect));

@@ -41,7 +41,7 @@ struct Supervisor {
 impl Supervisor {
     async fn let_things_go_wrong(&mut self) {
         let world = self.world.clone();
-        let weather = tokio::spawn(weather(world.clone()));
+        let weather = world.spawn("weather", weather(world.clone()));
         let trouble = trouble(&world);
         for incarnation in 0..world.options.incarnations {
             let dies_at = match world.script.death_at {
