@@ -73,7 +73,8 @@ SQL
     mv "$DIR/data.new" "$DIR/data"
 }
 
-# Durable as in production, with room for many tests at once, also for those that prepare transactions. `pillarbox_tls` is refused without TLS.
+# Durable as in production, with room for many tests at once, also for those that prepare transactions. `pillarbox_tls` is
+# refused without TLS.
 write_settings() {
     cat >"$DIR/pg_hba.conf" <<HBA
 hostnossl all         pillarbox_tls 127.0.0.1/32 reject

@@ -82,6 +82,26 @@ pub(crate) async fn by_us_with<D: Database>(
     Ok(took)
 }
 
+/// Events per second that an outbox drains, counted from when `warm_up` of them are recorded: opening connections and
+/// joining take as long whatever there is to be drained.
+pub(crate) async fn rate_by_us<D: Database>(
+    address: &Address,
+    events: usize,
+    warm_up: usize,
+    outbox: impl FnOnce(D::Store, &Deliveries) -> OutboxBuilder<D::Store>,
+) -> Result<f64> {
+    let store = D::store(address).await?;
+    let deliveries = Deliveries::default();
+    let outbox = outbox(store.clone(), &deliveries).start()?;
+    deliveries.reach(warm_up).await?;
+    let (begun, before) = (Instant::now(), deliveries.recorded());
+    deliveries.reach(events).await?;
+    let rate = (events as u64 - before) as f64 / begun.elapsed().as_secs_f64();
+    outbox.close().await;
+    D::close(&store).await;
+    Ok(rate)
+}
+
 /// An outbox that takes batches of the size that the loop takes, for a listener that does nothing.
 pub(crate) fn drainer<S: Store>(store: S, deliveries: &Deliveries) -> OutboxBuilder<S> {
     takes_batches(store, deliveries)

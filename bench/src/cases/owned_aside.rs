@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use pillarbox::{DeadHead, Delivery, ListenerError, Outbox, OutboxBuilder, Retry};
 
+use super::drain;
 use super::owned_drain::EVENTS_QUICK;
 use crate::database::{AGGREGATE, Address, EVENT, Fill};
 use crate::measure::{Deliveries, Scale, typical_round};
@@ -48,13 +49,13 @@ pub(crate) async fn measure<D: Owned>(place: &D, scale: Scale) -> Result<Vec<Lin
     for round in 0..rounds {
         for turn in 0..2 {
             let side = (turn + round) % 2;
-            rates[side].push(drain::<D>(&addresses[side], events).await?);
+            rates[side].push(filled_and_drained::<D>(&addresses[side], events).await?);
         }
     }
     // Apart from the others: being counted slows statements down.
     let mut statements = [0.0; 2];
     for (side, address) in addresses.iter().enumerate() {
-        let counted = statements::counted(drain::<D>(address, events)).await?;
+        let counted = statements::counted(filled_and_drained::<D>(address, events)).await?;
         statements[side] = counted as f64 * 1_000.0 / events as f64;
     }
 
@@ -84,18 +85,9 @@ async fn set_aside<D: Owned>(address: &Address) -> Result<()> {
 }
 
 /// Adds `events` that can run, and says how many of them do in a second.
-async fn drain<D: Owned>(address: &Address, events: usize) -> Result<f64> {
+async fn filled_and_drained<D: Owned>(address: &Address, events: usize) -> Result<f64> {
     D::fill(address, events, Fill::Keys(KEYS)).await?;
-    let store = D::store(address).await?;
-    let deliveries = Deliveries::default();
-    let outbox = drainer::<D>(store.clone(), &deliveries).start()?;
-    deliveries.reach(WARM_UP).await?;
-    let (begun, before) = (Instant::now(), deliveries.recorded());
-    deliveries.reach(events).await?;
-    let rate = (events as u64 - before) as f64 / begun.elapsed().as_secs_f64();
-    outbox.close().await;
-    D::close(&store).await;
-    Ok(rate)
+    drain::rate_by_us::<D>(address, events, WARM_UP, drainer::<D>).await
 }
 
 /// An outbox whose listener does nothing but refuse two keys.

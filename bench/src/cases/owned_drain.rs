@@ -15,8 +15,9 @@ use crate::raw;
 use crate::report::{Goal, Line, grouped};
 
 pub(crate) const EVENTS: usize = 300_000;
-/// Enough that joining and acquiring do not count for much.
 pub(crate) const EVENTS_QUICK: usize = 20_000;
+/// What is drained before the time is taken.
+const WARM_UP: usize = EVENTS_QUICK / 10;
 const ROUNDS: usize = 5;
 const ROUNDS_QUICK: usize = 3;
 
@@ -43,7 +44,7 @@ pub(crate) async fn measure<D: Owned>(place: &D, scale: Scale) -> Result<Vec<Lin
     for round in 0..rounds {
         for turn in 0..SIDES.len() {
             let side = (turn + round) % SIDES.len();
-            rates[side].push(events as f64 / took(place, SIDES[side], events).await?.as_secs_f64());
+            rates[side].push(rate(place, SIDES[side], events).await?);
         }
     }
     let [claims, kept, kept_by_hand, deleted, deleted_by_hand] = &rates;
@@ -60,16 +61,20 @@ pub(crate) async fn measure<D: Owned>(place: &D, scale: Scale) -> Result<Vec<Lin
     ])
 }
 
-async fn took<D: Owned>(place: &D, side: Side, events: usize) -> Result<Duration> {
+/// Events per second.
+async fn rate<D: Owned>(place: &D, side: Side, events: usize) -> Result<f64> {
     let address = match side {
         Side::Claims => place.create("owned-drain-claims").await?,
         Side::Ours(_) | Side::ByHand(_) => owned::create(place, "owned-drain").await?,
     };
     D::fill(&address, events, Fill::Pending).await?;
     match side {
-        Side::Claims => drain::by_us::<D>(&address, events).await,
-        Side::Ours(done) => by_us::<D>(&address, events, done).await,
-        Side::ByHand(done) => by_hand::<D>(&address, events, done).await,
+        Side::Claims => drain::rate_by_us::<D>(&address, events, WARM_UP, drain::drainer).await,
+        Side::Ours(done) => {
+            let owner = |store, deliveries: &_| owning::<D>(drain::drainer(store, deliveries), done);
+            drain::rate_by_us::<D>(&address, events, WARM_UP, owner).await
+        }
+        Side::ByHand(done) => Ok(events as f64 / by_hand::<D>(&address, events, done).await?.as_secs_f64()),
     }
 }
 

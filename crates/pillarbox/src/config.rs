@@ -178,9 +178,11 @@ impl Config {
         ] {
             *duration = (*duration).min(NEVER);
         }
-        for duration in [&mut self.shutdown_timeout, &mut self.keep_done_for, &mut self.in_flight_ttl] {
+        for duration in [&mut self.keep_done_for, &mut self.in_flight_ttl] {
             *duration = duration.map(|duration| duration.min(NEVER));
         }
+        // Still longer than the drain.
+        self.shutdown_timeout = self.shutdown_timeout.map(|timeout| timeout.min(NEVER + LAST_WORDS));
         self
     }
 

@@ -171,6 +171,11 @@ impl Lanes {
         self.share.get(partition).is_some_and(|owned| owned.room() > 0)
     }
 
+    /// Whether fresh events of this partition can be read now, apart from the room that all have together.
+    pub(crate) fn can_be_read(&self, partition: u8) -> bool {
+        self.share.get(partition).is_some_and(|owned| owned.is_readable() && owned.room() > 0)
+    }
+
     /// Whether a [look](Self::behind) at a crowded partition has begun and has not come to its end.
     pub(crate) fn is_looking(&self, partition: u8) -> bool {
         self.share.get(partition).is_some_and(Owned::is_looking)

@@ -202,7 +202,7 @@ impl Settings {
     /// for example, are known to its builder only.
     pub fn check(&self) -> Result<(), ConfigError> {
         let draft = self.draft();
-        let checked = draft.config.check().and_then(|()| draft.retry.policy().map(drop));
+        let checked = draft.config.within_reach().check().and_then(|()| draft.retry.policy().map(drop));
         checked.map_err(|error| error.with_origins(&self.origins(), &[]))
     }
 

@@ -142,7 +142,9 @@ impl History {
             // A rollback: what is not committed must not be delivered.
             _ => return,
         };
-        let is_it = |known: &&mut Attempt| known.pid == pid && Some(known.number) == number;
+        // Half a line, of one that was killed.
+        let Some(number) = number else { return };
+        let is_it = |known: &&mut Attempt| known.pid == pid && known.number == number;
         life.attempts.iter_mut().find(is_it).expect("it was delivered before").end = Some((end, moment));
     }
 }

@@ -285,9 +285,17 @@ impl Reader {
 
     /// Says that everything was looked at for which there is room, to those who wait for it.
     fn answer_polls(&mut self) {
-        let (owned, lanes) = (&self.owned, &self.lanes);
-        let is_full = lanes.room() < self.parts.config.worthwhile_room() || self.barred_for().is_some();
-        self.polls.answer(owned, |partition| !is_full && lanes.has_room(partition));
+        let is_barred = self.barred_for().is_some();
+        let is_full = self.lanes.room() < self.parts.config.worthwhile_room() || is_barred;
+        let (owned, leaving, anew, lanes) = (&self.owned, &self.leaving, &self.anew, &self.lanes);
+        // What is drained is read by whoever has it next.
+        let is_read = |partition: u8| {
+            owned.contains(&partition) && !leaving.contains_key(&partition) && !anew.contains_key(&partition)
+        };
+        self.polls.answer(
+            |partition| !is_full && is_read(partition) && lanes.has_room(partition),
+            |partition| !is_barred && is_read(partition),
+        );
     }
 
     /// How long there is nothing to do if nobody says anything.

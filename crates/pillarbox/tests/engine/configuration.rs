@@ -143,7 +143,11 @@ async fn endless_durations_are_refused() {
 async fn endless_durations_mean_never() {
     let (stage, seen) = (Stage::set(), Notes::<Delivery>::new());
     let outbox = stage.outbox().ordered().poll_every(Duration::MAX).delivery_timeout(Duration::MAX);
-    let outbox = outbox.drain_timeout(Duration::MAX).rebalance_every(Duration::MAX).margin(Duration::ZERO);
+    let outbox = outbox
+        .drain_timeout(Duration::MAX)
+        .shutdown_timeout(Duration::MAX)
+        .rebalance_every(Duration::MAX)
+        .margin(Duration::ZERO);
     let outbox = outbox.on("OrderPlaced", seen.listener()).start().unwrap();
     stage.pass(SECOND).await;
 

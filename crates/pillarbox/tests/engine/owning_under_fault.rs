@@ -199,6 +199,7 @@ async fn event_that_kills_its_owners_is_dead_at_last() {
 }
 
 /// O5: an instance whose delivery never ends gives its partitions up, and another goes on.
+#[expect(clippy::disallowed_methods, reason = "a thread that hangs does so in real time")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn instance_that_hangs_is_replaced() {
     let (store, seen) = (MemoryStore::new(), Notes::<Delivery>::new());

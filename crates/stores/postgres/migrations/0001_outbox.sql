@@ -52,9 +52,9 @@ CREATE INDEX outbox_event_aggregate ON outbox_event (aggregate_id, seq) WHERE ag
 
 CREATE INDEX outbox_event_dead ON outbox_event (seq) WHERE is_dead;
 
--- The partition of a row whose writer left it out, or gave a number that is none: the low byte of MurmurHash3 (x86, 32 bits, seed 0) of the
--- key's UTF-8. It calls no function of ours, so that no search path can lead it astray. A product of two numbers
--- of 32 bits may not fit into 64 bits with a sign, so the left one is multiplied in halves.
+-- The partition of a row whose writer left it out, or gave a number that is none: the low byte of MurmurHash3 (x86, 32
+-- bits, seed 0) of the key's UTF-8. It calls no function of ours, so that no search path can lead it astray. A product of
+-- two numbers of 32 bits may not fit into 64 bits with a sign, so the left one is multiplied in halves.
 CREATE FUNCTION outbox_fill_partition() RETURNS trigger
 LANGUAGE plpgsql
 AS $$

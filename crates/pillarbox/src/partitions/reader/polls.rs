@@ -61,11 +61,13 @@ impl Polls {
         begun.for_each(|poll| poll.undue.retain(|partition| !partitions.contains(partition)));
     }
 
-    /// Answers those for whom everything was looked at that is owned and can be read.
-    pub(super) fn answer(&mut self, owned: &BTreeSet<u8>, can_be_read: impl Fn(u8) -> bool) {
-        let is_left =
-            |poll: &Poll| poll.unvisited.intersection(owned).any(|partition| can_be_read(*partition));
-        let is_over = |poll: &mut Poll| poll.undue.is_disjoint(owned) && !is_left(poll);
+    /// Answers those for whom everything was looked at, where `can_be_visited` and `has_due` say of which partitions
+    /// anything can be read now.
+    pub(super) fn answer(&mut self, can_be_visited: impl Fn(u8) -> bool, has_due: impl Fn(u8) -> bool) {
+        let is_over = |poll: &mut Poll| {
+            !poll.unvisited.iter().any(|partition| can_be_visited(*partition))
+                && !poll.undue.iter().any(|partition| has_due(*partition))
+        };
         for poll in self.open.extract_if(.., is_over) {
             // Nobody may be waiting any more.
             let _ = poll.reply.send(Ok(()));
@@ -96,17 +98,17 @@ mod tests {
         // From a read that was under way before.
         polls.visited(&[3, 4]);
         polls.looked_for_due(&[3, 4]);
-        polls.answer(&owned, |_| true);
+        polls.answer(|_| true, |_| true);
         assert!(answer.try_recv().is_err());
 
         polls.read_begins();
         polls.visited(&[3, 4]);
         polls.looked_for_due(&[4]);
-        polls.answer(&owned, |_| true);
+        polls.answer(|_| true, |_| true);
         assert!(answer.try_recv().is_err(), "what is due in one of them was left out");
 
         // The other was given back meanwhile.
-        polls.answer(&BTreeSet::from([4]), |_| true);
+        polls.answer(|partition| partition == 4, |partition| partition == 4);
         assert!(answer.try_recv().unwrap().is_ok());
     }
 }

@@ -118,8 +118,9 @@ impl Reader {
         };
         // Those of which a key is just being read are left out, and have their turn soon.
         let is_visited = |partition: &u8| read.visits().iter().any(|visit| visit.partition == *partition);
-        let is_whole =
-            owned.iter().all(|partition| is_visited(partition) || self.leaving.contains_key(partition));
+        let is_drained =
+            |partition: &u8| self.leaving.contains_key(partition) || self.anew.contains_key(partition);
+        let is_whole = owned.iter().all(|partition| is_visited(partition) || is_drained(partition));
         self.wanted.due_at = now + if is_whole { self.parts.config.poll_every } else { PAUSE };
         self.ask("due", move |store| {
             Box::pin(async move {
@@ -195,7 +196,7 @@ impl Reader {
             self.known.looked_back_at = now;
             self.lanes.look_back();
         }
-        let partitions = self.wanted.visits(room);
+        let partitions = self.wanted.visits(room, |partition| self.lanes.can_be_read(partition));
         let Some(read) = self.lanes.fresh(&partitions, self.known.numbers) else { return false };
         let visited: Vec<u8> = read.visits().iter().map(|visit| visit.partition).collect();
         self.wanted.begun(&visited);

@@ -28,6 +28,8 @@ pub(super) struct Wanted {
     pub(super) backlog: BTreeSet<u8>,
     /// The hinted partition that was visited last: they take turns where there is no room for all of them.
     last_hinted: u8,
+    /// Whether the last visit was of any that was hinted.
+    was_hinted: bool,
     /// The partition with a backlog that was visited last: they take turns.
     last: u8,
     /// Partitions in which others may wait behind a key that has too many events, and when it is looked whether they do.
@@ -56,6 +58,7 @@ impl Wanted {
             hinted: BTreeSet::new(),
             backlog: BTreeSet::new(),
             last_hinted: u8::MAX,
+            was_hinted: false,
             last: u8::MAX,
             crowded: BTreeMap::new(),
             is_reading: false,
@@ -101,29 +104,39 @@ impl Wanted {
         }
     }
 
-    /// The partitions to be visited if there is room for so many events: all that is hinted, and as much of the backlog
-    /// as is worth it, but some of it in any case. Both take turns, for while more is written than is delivered there is
-    /// never room for all.
-    pub(super) fn visits(&self, room: usize) -> Vec<u8> {
-        let mut visits = in_turn(self.hinted.iter(), self.last_hinted);
-        let mut backlog = in_turn(self.backlog.difference(&self.hinted), self.last);
+    /// The partitions to be visited, of those that can be read, if there is room for so many events: all that is hinted, and
+    /// as much of the backlog as is worth it, but some of it in any case. Both take turns, for while more is written than is
+    /// delivered there is never room for all.
+    pub(super) fn visits(&self, room: usize, can_be_read: impl Fn(u8) -> bool) -> Vec<u8> {
+        let is_readable = |partition: &&u8| can_be_read(**partition);
+        let mut visits = in_turn(self.hinted.iter().filter(is_readable), self.last_hinted);
+        let mut backlog = in_turn(self.backlog.difference(&self.hinted).filter(is_readable), self.last);
         backlog.truncate((room / WORTH_A_VISIT).saturating_sub(visits.len()).max(1));
         visits.truncate(room.saturating_sub(backlog.len()).max(1));
+        if room < 2 && self.was_hinted && !backlog.is_empty() {
+            return backlog;
+        }
         visits.extend(backlog);
         visits
     }
 
     /// A visit of these has begun: what they were hinted for is being read.
     pub(super) fn begun(&mut self, partitions: &[u8]) {
-        let hinted = partitions.iter().copied().filter(|partition| self.hinted.remove(partition));
-        self.last_hinted = hinted.last().unwrap_or(self.last_hinted);
+        self.was_hinted = false;
+        for partition in partitions {
+            if self.hinted.remove(partition) {
+                self.last_hinted = *partition;
+                self.was_hinted = true;
+            } else {
+                self.last = *partition;
+            }
+        }
     }
 
     /// A visit has ended; it came back full if more may be there.
     pub(super) fn visited(&mut self, partition: u8, is_full: bool) {
         if is_full {
             self.backlog.insert(partition);
-            self.last = partition;
         } else {
             self.backlog.remove(&partition);
         }
@@ -221,14 +234,32 @@ mod tests {
         wanted.backlog = (0..10).collect();
         wanted.hinted = [200].into();
 
-        assert_eq!(wanted.visits(4 * WORTH_A_VISIT), [200, 0, 1, 2]);
-        wanted.hinted.clear();
-        wanted.visited(2, true);
+        let visits = wanted.visits(4 * WORTH_A_VISIT, |_| true);
+        assert_eq!(visits, [200, 0, 1, 2]);
+        wanted.begun(&visits);
 
-        assert_eq!(wanted.visits(3 * WORTH_A_VISIT), [3, 4, 5]);
-        wanted.visited(9, true);
-        assert_eq!(wanted.visits(WORTH_A_VISIT), [0]);
-        assert_eq!(wanted.visits(1), [0], "a little room is used as well");
+        let visits = wanted.visits(3 * WORTH_A_VISIT, |partition| partition != 4);
+        assert_eq!(visits, [3, 5, 6], "one that cannot be read is in nobody's way");
+        wanted.begun(&[9]);
+        assert_eq!(wanted.visits(WORTH_A_VISIT, |_| true), [0]);
+        assert_eq!(wanted.visits(1, |_| true), [0], "a little room is used as well");
+    }
+
+    /// O6: where there is room for one event, what is hinted and what has a backlog take turns.
+    #[test]
+    fn smallest_room_is_shared() {
+        let mut wanted = Wanted::new(Duration::ZERO);
+        wanted.backlog = [7].into();
+        let mut visited = Vec::new();
+
+        for _ in 0..4 {
+            wanted.hinted.insert(3);
+            let visits = wanted.visits(1, |_| true)[0];
+            wanted.begun(&[visits]);
+            visited.push(visits);
+        }
+
+        assert_eq!(visited, [3, 7, 3, 7]);
     }
 
     /// O1: while there is no room for all that is hinted, which is hinted again at once, everybody is visited.
@@ -240,7 +271,7 @@ mod tests {
 
         for _ in 0..5 {
             wanted.hinted.extend(0..200);
-            let visits = wanted.visits(50);
+            let visits = wanted.visits(50, |_| true);
             assert_eq!((visits.len(), visits.last()), (50, Some(&250)));
             wanted.begun(&visits);
             visited.extend(visits);

@@ -12,10 +12,13 @@ use sqlx::{Row, SqlStr};
 use super::{Leases, leases_of};
 use crate::store::{Inner, Query};
 
-/// How many rows of owned partitions one statement settles, so that it fits into one record of TLS (16 KiB). A longer one
-/// is sent in several pieces, and each but the first waits for the server to acknowledge the one before, which that puts
-/// off for up to 40 ms: the driver does not set `TCP_NODELAY`.
-const DONE_AT_ONCE: usize = 240;
+/// How many bytes the rows of one statement come to at most, so that it fits into one record of TLS (16 KiB) with all else.
+/// A longer one is sent in several pieces, and each but the first waits for the server to acknowledge the one before, which
+/// that puts off for up to 40 ms: the driver does not set `TCP_NODELAY`.
+const DONE_IN_BYTES: usize = 16_000;
+/// What a row that is done takes of them beside the text of its id: number, token and partition, and four lengths.
+const DONE_ROW: usize = 12 + 12 + 6 + 4;
+/// How many rows that are not done one statement settles, which say more.
 const OTHERS_AT_ONCE: usize = 100;
 
 /// Leases in columns, by number: rows are locked in this order by all, so that no two lock each other out.
@@ -120,7 +123,7 @@ impl Sorted {
             done: Numbers::of(&done),
             fell_back: FellBack::of(&fell_back),
             others: Others::new(&others)?,
-            owned_done: owned_done.chunks(part_of(owned_done.len())).map(Numbers::of).collect(),
+            owned_done: in_parts(&owned_done).map(Numbers::of).collect(),
             owned_fell_back: owned_fell_back.chunks(OTHERS_AT_ONCE).map(FellBack::of).collect(),
             owned_others: owned_others.chunks(OTHERS_AT_ONCE).map(Others::new).collect::<Result<_, _>>()?,
         })
@@ -182,10 +185,16 @@ impl Sorted {
     }
 }
 
-/// How many of so many done rows one statement writes: parts of the same size, and as many for one connection as for the
-/// [other](Sorted::split), so that neither waits for the other.
-fn part_of(rows: usize) -> usize {
-    let parts = rows.div_ceil(DONE_AT_ONCE);
+/// What is done, by statements.
+fn in_parts<'s, 'a>(done: &'s [&'a Settlement]) -> impl Iterator<Item = &'s [&'a Settlement]> {
+    let longest_id = done.iter().map(|settlement| settlement.event_id.len()).max().unwrap_or_default();
+    done.chunks(part_of(done.len(), longest_id))
+}
+
+/// How many of so many done rows, whose ids are no longer than this, one statement writes: parts of the same size, and as
+/// many for one connection as for the [other](Sorted::split), so that neither waits for the other.
+fn part_of(rows: usize, longest_id: usize) -> usize {
+    let parts = rows.div_ceil(DONE_IN_BYTES / (DONE_ROW + longest_id));
     let parts = if parts > 1 { parts.next_multiple_of(2) } else { 1 };
     rows.div_ceil(parts).max(1)
 }
@@ -374,12 +383,15 @@ mod tests {
     /// D12: no statement is too long, and two connections have as many of them to send.
     #[test]
     fn parts_are_short_and_even() {
-        for rows in 1..=5_000_usize {
-            let parts = rows.div_ceil(part_of(rows));
+        for (rows, id) in (1..=5_000_usize).flat_map(|rows| [0, 26, 36, 144].map(|id| (rows, id))) {
+            let part = part_of(rows, id);
+            let (parts, fitting) = (rows.div_ceil(part), DONE_IN_BYTES / (DONE_ROW + id));
 
-            assert!(part_of(rows) <= DONE_AT_ONCE, "{rows}");
-            assert!(parts == 1 || parts.is_multiple_of(2), "{rows}");
-            assert_eq!(parts == 1, rows <= DONE_AT_ONCE, "{rows}");
+            assert!(part * (DONE_ROW + id) <= DONE_IN_BYTES, "{rows} of {id}");
+            assert!(parts == 1 || parts.is_multiple_of(2), "{rows} of {id}");
+            assert_eq!(parts == 1, rows <= fitting, "{rows} of {id}");
         }
+        // The largest batch of an owner, by ids of ours.
+        assert_eq!(part_of(1_000, 26), 250);
     }
 }

@@ -32,8 +32,10 @@ pub(crate) async fn floors_pass_from_owner_to_owner_under_a_held_snapshot(stage:
     let dead = life.spawn(start(stage.options())).await.unwrap();
     drain(stage, 2).await;
     life.shutdown_background();
-    drop(dead);
+    // Dropped, it would give its partitions back.
+    std::mem::forget(dead);
     assert_few_pages(stage).await;
+    assert_eq!(owned(stage).await, 256, "it left its leases behind");
 
     let successor = start(stage.options()).await;
     drain(stage, 3).await;
@@ -79,6 +81,12 @@ async fn drain(stage: &PostgresStage, round: i64) {
         }
     };
     timeout(PATIENCE, waiting).await.expect("all of it is done, and the floors are stored");
+}
+
+/// How many partitions have an owner, dead or alive.
+async fn owned(stage: &PostgresStage) -> i64 {
+    let owned = "SELECT count(*) FROM outbox_partition WHERE owner_name IS NOT NULL";
+    sqlx::query_scalar(owned).fetch_one(&mut stage.connection().await).await.unwrap()
 }
 
 /// A fetch from the floors that are stored touches at most ten pages per partition.
