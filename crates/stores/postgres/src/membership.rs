@@ -21,7 +21,7 @@ impl PostgresStore {
         check_lease(instance.live_for)?;
         let instance = Arc::new(instance.clone());
         // Whoever joins will take and settle: these connections are made meanwhile.
-        let (joined, ()) = tokio::join!(self.enter_in_any_mode(&instance), self.connect_ahead(instance.mode));
+        let (joined, ()) = tokio::join!(self.enter_in_any_mode(&instance), self.connect_ahead());
         joined
     }
 
@@ -33,15 +33,9 @@ impl PostgresStore {
         Ok(joined?)
     }
 
-    /// An owner that finds a backlog records on two connections from its first batch on.
-    async fn connect_ahead(&self, mode: Mode) {
-        let Inner { line, taking, settling, settling_beside, .. } = &*self.inner;
-        let beside = async {
-            if mode == Mode::Ownership {
-                settling_beside.connect_ahead(line).await;
-            }
-        };
-        tokio::join!(taking.connect_ahead(line), settling.connect_ahead(line), beside);
+    async fn connect_ahead(&self) {
+        let Inner { line, taking, settling, .. } = &*self.inner;
+        tokio::join!(taking.connect_ahead(line), settling.connect_ahead(line));
     }
 
     async fn enter_as(

@@ -17,6 +17,7 @@ use crate::closed::Closing;
 use crate::fault::Place;
 use crate::lane::{GRACE, Lane, Line};
 use crate::owned::Sweep;
+use crate::settle::HalfSettled;
 use crate::statements::Statements;
 use crate::store::Inner;
 use crate::take::Looks;
@@ -259,6 +260,7 @@ fn assemble(line: Line, pool: PgPool, owns_pool: bool, wake_up: bool) -> Inner {
         hints: wake_up.then(Hints::new),
         looks: Looks::default(),
         locks: KnownLocks::default(),
+        half_settled: HalfSettled::default(),
         closing: Closing::default(),
         sweep: Sweep::default(),
         line,

@@ -1,9 +1,10 @@
 //! Recording what became of taken events.
 
+mod half;
 mod sorted;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillarbox::BoxFuture;
@@ -14,6 +15,7 @@ use pillarbox_sql::{check_lease, members, micros};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
+pub(crate) use half::HalfSettled;
 use sorted::{Numbers, Sorted};
 
 use crate::PostgresStore;
@@ -38,12 +40,18 @@ impl EventStore for PostgresStore {
             if settlements.is_empty() {
                 return Ok(Vec::new());
             }
-            let (sorted, beside) = Sorted::new(settlements, done)?.split();
-            let (sorted, beside) = (Arc::new(sorted), beside.map(Arc::new));
+            let parts: Vec<_> = Sorted::new(settlements, done)?.divided().into_iter().map(Arc::new).collect();
             let leases = settlements.iter().map(|settlement| &settlement.lease);
-            let settled =
-                self.write_free(leases.clone(), || self.apply(&sorted, beside.as_ref(), done)).await?;
-            Ok(lost(leases, &settled))
+            let settled = Mutex::new(Leases::new());
+            let written = self.write_free(leases.clone(), || self.apply(&parts, done, &settled)).await;
+            let settled = settled.into_inner().unwrap_or_else(PoisonError::into_inner);
+            match written {
+                Ok(()) => Ok(self.inner.half_settled.lost(without(leases, &settled))),
+                Err(error) => {
+                    self.inner.half_settled.remember(settled);
+                    Err(error)
+                }
+            }
         })
     }
 
@@ -108,13 +116,13 @@ impl PostgresStore {
     /// Writes to the rows of leases, unless another transaction has locked one of them.
     ///
     /// Whether it has is learnt by waiting for it once; known locks are asked about before.
-    async fn write_free<'l, F>(
+    async fn write_free<'l, T, F>(
         &self,
         leases: impl Iterator<Item = &'l Lease> + Clone,
         write: impl Fn() -> F,
-    ) -> Result<Leases, StoreError>
+    ) -> Result<T, StoreError>
     where
-        F: Future<Output = Result<Leases, StoreError>>,
+        F: Future<Output = Result<T, StoreError>>,
     {
         let numbers = leases.map(|lease| lease.seq);
         if self.inner.locks.concern(numbers.clone()) {
@@ -149,23 +157,25 @@ impl PostgresStore {
         .await
     }
 
-    /// Applies all, what stands `beside` at the same time, and returns the leases that were settled.
+    /// Applies all parts, two at a time, and notes the leases that were settled, also if it fails.
     async fn apply(
         &self,
-        sorted: &Arc<Sorted>,
-        beside: Option<&Arc<Sorted>>,
+        parts: &[Arc<Sorted>],
         done: DoneRows,
-    ) -> Result<Leases, StoreError> {
-        let Some(beside) = beside else {
-            return self.apply_on(|inner| &inner.settling, sorted, done).await;
+        settled: &Mutex<Leases>,
+    ) -> Result<(), StoreError> {
+        let every_other = |first: usize, lane: fn(&Inner) -> &Lane| async move {
+            for sorted in parts.iter().skip(first).step_by(2) {
+                let applied = self.apply_on(lane, sorted, done).await?;
+                settled.lock().unwrap_or_else(PoisonError::into_inner).extend(applied);
+            }
+            Ok(())
         };
-        let (settled, also) = tokio::join!(
-            self.apply_on(|inner| &inner.settling, sorted, done),
-            self.apply_on(|inner| &inner.settling_beside, beside, done)
+        let (here, beside) = tokio::join!(
+            every_other(0, |inner| &inner.settling),
+            every_other(1, |inner| &inner.settling_beside)
         );
-        let mut settled = settled?;
-        settled.extend(also?);
-        Ok(settled)
+        here.and(beside)
     }
 
     async fn apply_on(
@@ -201,9 +211,14 @@ impl PostgresStore {
     }
 }
 
+/// The leases that are not among `kept`.
+fn without<'a>(leases: impl Iterator<Item = &'a Lease>, kept: &Leases) -> Vec<&'a Lease> {
+    leases.filter(|lease| !kept.contains(&(lease.seq, lease.token.0))).collect()
+}
+
 /// The numbers of leases that are not among `kept`.
 fn lost<'a>(leases: impl Iterator<Item = &'a Lease>, kept: &Leases) -> Vec<i64> {
-    leases.filter(|lease| !kept.contains(&(lease.seq, lease.token.0))).map(|lease| lease.seq).collect()
+    without(leases, kept).into_iter().map(|lease| lease.seq).collect()
 }
 
 fn leases_of(rows: &[PgRow]) -> Result<Leases, sqlx::Error> {

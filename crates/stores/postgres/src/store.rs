@@ -15,6 +15,7 @@ use crate::lane::{Lane, Line, Manner};
 use crate::membership::KnownServer;
 use crate::migration;
 use crate::owned::Sweep;
+use crate::settle::HalfSettled;
 use crate::statements::Statements;
 use crate::take::Looks;
 use crate::wake::Hints;
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) owns_pool: bool,
     pub(crate) looks: Looks,
     pub(crate) locks: KnownLocks,
+    pub(crate) half_settled: HalfSettled,
     pub(crate) closing: Closing,
     pub(crate) sweep: Sweep,
     pub(crate) hints: Option<Hints>,

@@ -129,11 +129,13 @@ impl Sorted {
         })
     }
 
-    /// What can be recorded at the same time as the rest, if there is enough of it: the later half of what owners have done.
-    pub(super) fn split(mut self) -> (Self, Option<Self>) {
-        let later = self.owned_done.split_off(self.owned_done.len().div_ceil(2));
-        let later = (!later.is_empty()).then(|| Self { owned_done: later, ..Self::default() });
-        (self, later)
+    /// What is recorded by itself: each part of what owners have done, and with the first of them all the rest.
+    pub(super) fn divided(mut self) -> Vec<Self> {
+        let mut done = std::mem::take(&mut self.owned_done).into_iter();
+        self.owned_done = done.next().into_iter().collect();
+        let mut divided = vec![self];
+        divided.extend(done.map(|part| Self { owned_done: vec![part], ..Self::default() }));
+        divided
     }
 
     /// Whether it takes more than one statement.
@@ -192,7 +194,7 @@ fn in_parts<'s, 'a>(done: &'s [&'a Settlement]) -> impl Iterator<Item = &'s [&'a
 }
 
 /// How many of so many done rows, whose ids are no longer than this, one statement writes: parts of the same size, and as
-/// many for one connection as for the [other](Sorted::split), so that neither waits for the other.
+/// many for one connection as for the other, so that neither waits for the other.
 fn part_of(rows: usize, longest_id: usize) -> usize {
     let parts = rows.div_ceil(DONE_IN_BYTES / (DONE_ROW + longest_id));
     let parts = if parts > 1 { parts.next_multiple_of(2) } else { 1 };

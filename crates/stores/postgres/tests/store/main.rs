@@ -162,6 +162,7 @@ macro_rules! store_trials {
                 backlog_costs_what_is_fetched
                 done_events_change_no_index
                 large_batch_is_recorded_by_two_at_once
+                locked_row_makes_no_other_outcome_lost
                 floor_far_below_is_read_from_in_spans
                 rows_written_past_the_triggers_are_adopted
                 partition_that_is_none_is_corrected

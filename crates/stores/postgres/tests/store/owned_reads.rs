@@ -1,7 +1,9 @@
 //! Reading from partitions: what it touches, what it costs, and rows that were written past the triggers.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use pillarbox::store::{
     Administration, DoneRows, EventStore, Fetched, Holding, Mode, Outcome, Ownership, Settlement, StoreError,
@@ -261,6 +263,39 @@ pub(crate) async fn endless_wait_without_a_key_is_explained(stage: &PostgresStag
 
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert!(refused.to_string().contains("is set aside with an end"), "{refused}");
+}
+
+/// D12: a row that another transaction has locked is named, and what was recorded meanwhile of a batch that is written
+/// by several statements does not pass for lost when the others are recorded.
+pub(crate) async fn locked_row_makes_no_other_outcome_lost(stage: &PostgresStage) {
+    let store = stage.options().lock_timeout(Duration::from_millis(100)).connect().await.unwrap();
+    let (_, held) = owner_of_all(stage).await;
+    let orders: Vec<Event> = (0..1_000).map(|number| order_placed(&format!("order-{number}"))).collect();
+    write(stage, &orders).await;
+    let visits: Vec<Visit> = held.iter().map(visit).collect();
+    let mut fetched = store.fetch(&visits, orders.len()).await.unwrap();
+    fetched.sort_by_key(|fetched| fetched.taken.lease.seq);
+    let mut user = stage.connection().await;
+
+    for locked in [0, 999] {
+        let number = fetched[locked].taken.lease.seq;
+        let done = outcomes(&fetched, &Outcome::Done);
+        let lock = format!("BEGIN; SELECT FROM outbox_event WHERE seq = {number} FOR UPDATE");
+        user.execute(AssertSqlSafe(lock)).await.unwrap();
+        let first = store.settle(&done, DoneRows::Keep).await.unwrap_err();
+        let others: Vec<Settlement> =
+            done.iter().filter(|settlement| settlement.lease.seq != number).cloned().collect();
+        let without = store.settle(&others, DoneRows::Keep).await.unwrap();
+        user.execute("ROLLBACK").await.unwrap();
+        let again = store.settle(&done, DoneRows::Keep).await.unwrap();
+
+        assert!(matches!(first, StoreError::Locked { numbers } if numbers == [number]));
+        assert_eq!(without, NONE);
+        let settled: Vec<i64> = others.iter().map(|settlement| settlement.lease.seq).collect();
+        assert_eq!(again.iter().collect::<BTreeSet<_>>(), settled.iter().collect(), "that is told once");
+        stage.execute("UPDATE outbox_event SET status = 0, done_at = NULL").await;
+    }
+    store.close().await;
 }
 
 /// D12, P5: every call is one statement, which commits by itself, and so is a batch of outcomes of one kind.
