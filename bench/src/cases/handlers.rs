@@ -2,15 +2,14 @@
 //! does; and three against one.
 
 use std::convert::Infallible;
-use std::time::Instant;
 
 use anyhow::Result;
 use pillarbox::{Delivery, DomainEvent, Handlers, Json, OutboxBuilder, Store};
 use serde::{Deserialize, Serialize};
 
-use super::drain::{EVENTS_QUICK, takes_batches};
+use super::drain::{EVENTS_QUICK, rate_by_us, takes_batches};
 use crate::database::{AGGREGATE, Database, EVENT, Fill};
-use crate::measure::{Deliveries, Scale, typical_round};
+use crate::measure::{Scale, typical_round};
 use crate::report::{Goal, Line, grouped};
 use crate::statements;
 
@@ -93,16 +92,8 @@ pub(crate) async fn measure<D: Database>(place: &D, scale: Scale) -> Result<Vec<
 async fn drain<D: Database>(place: &D, receiver: Receiver, events: usize) -> Result<f64> {
     let address = place.create("handlers").await?;
     D::fill(&address, events, Fill::Pending).await?;
-    let store = D::store(&address).await?;
-    let deliveries = Deliveries::default();
-    let outbox = receiving(takes_batches(store.clone(), &deliveries), receiver).start()?;
-    deliveries.reach(WARM_UP).await?;
-    let (begun, before) = (Instant::now(), deliveries.recorded());
-    deliveries.reach(events).await?;
-    let rate = (events as u64 - before) as f64 / begun.elapsed().as_secs_f64();
-    outbox.close().await;
-    D::close(&store).await;
-    Ok(rate)
+    let receiving = |store, deliveries: &_| receiving(takes_batches(store, deliveries), receiver);
+    rate_by_us::<D>(&address, events, WARM_UP, receiving).await
 }
 
 fn receiving<S: Store>(outbox: OutboxBuilder<S>, receiver: Receiver) -> OutboxBuilder<S> {
