@@ -16,8 +16,8 @@ use super::world::World;
 use crate::faulty::Cutter;
 use crate::ledger::Cause;
 
-/// More polls than any run of this size needs.
-const MAX_POLLS: u64 = 1_000_000;
+/// More polls than any run of this size needs, though it may drain for twelve hours and look for work five times a second.
+const MAX_POLLS: u64 = 2_000_000;
 
 /// One incarnation of the application with its outbox.
 pub(super) struct Process {
